@@ -1,4 +1,4 @@
-//! Test kit for flow-control policies: does a policy ever lose, reorder or strand a frame?
+//! Test kit for flow-control policies: finds out whether a policy ever loses, reorders or strands a frame.
 //!
 //! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), through hard scenarios: incast,
 //! pause storms, lost XONs, flapping links, replacement by another policy. It reports all broken promises with time,
@@ -12,13 +12,14 @@
 //! assert!(report.is_clean(), "{report}");
 //! ```
 //!
-//! In the [`bed`], for closer tests, a broken promise stops the test.
+//! Tests that need more control use the [`bed`], which panics at a broken promise.
 //!
 //! ```text
 //!   check --> scenarios --> trial --> bed      switches, hosts and wires, in virtual time
 //!     |                       |        |
 //!   report <------- judge ----+    breaches    broken promises
 //! ```
+//!
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -47,7 +48,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Creates a test subject: a policy in switches with default settings.
+    /// Creates a test subject that runs the policy in switches with default settings.
     #[must_use]
     pub fn new(kind: PolicyKind) -> Subject {
         Subject::with(kind, |_| ())
@@ -66,7 +67,7 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Runs every scenario with the policy of `subject` in all classes.
+/// Runs every scenario, with the policy of `subject` in all classes and random choices by `seed`.
 #[must_use]
 pub fn check(subject: &Subject, seed: u64) -> Report {
     let mut report = Report::new(seed);

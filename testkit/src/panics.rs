@@ -1,11 +1,11 @@
-//! [`catch`] catches panics that count as findings, and returns their messages instead of printing them.
+//! Catches panics that count as findings, and returns their messages instead of printing them ([`catch`]).
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
 thread_local! {
-    /// Message of the panic that was caught; `None` outside [`catch`].
+    /// Message of the caught panic; `None` outside [`catch`].
     static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

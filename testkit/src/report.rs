@@ -10,7 +10,7 @@ use xoff_wire::units::Nanos;
 pub struct Finding {
     pub scenario: &'static str,
     pub seed: u64,
-    /// Time of the breach since the scenario's start.
+    /// Time of the breach after the scenario's start.
     pub at: Nanos,
     pub promise: Promise,
     pub what: String,
@@ -23,7 +23,7 @@ pub struct Report {
     pub seed: u64,
     /// Names of completed scenarios.
     pub ran: Vec<&'static str>,
-    /// Scenarios that were not run, because their settings do not fit the policy; each with the reason.
+    /// Scenarios that were not run because their settings do not suit the policy, each with the reason.
     pub left_out: Vec<(&'static str, String)>,
     pub findings: Vec<Finding>,
 }
@@ -46,7 +46,7 @@ impl Report {
         }
     }
 
-    /// Returns whether no promise was broken.
+    /// Returns true if the policy kept all promises.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()

@@ -8,7 +8,7 @@ use xoff_wire::units::{Class, Nanos};
 use crate::bed::plan::LOSSLESS;
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, SwitchPlan, end};
 
-/// Time at which a trial ends, long after the last arrival and pause.
+/// Time at which a trial ends, long after the last arrival and the last pause.
 const END: Nanos = Nanos::from_millis(150);
 
 type Broken = (Nanos, Promise, String);

@@ -1,4 +1,4 @@
-//! The test kit finds no fault in built-in policies, and detects each kind of faulty policy.
+//! Checks that the test kit finds no breach in built-in policies, and detects each kind of faulty policy.
 
 // This file proves promises of SPECIFICATION.md: own-policy
 
@@ -100,8 +100,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // Because of the wrong margin, the switch skips these events in large batches, so that the policy counts
-            // fewer.
+            // The wrong margin makes the switch skip these events in large batches, so the policy counts fewer.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {

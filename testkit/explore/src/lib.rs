@@ -1,7 +1,7 @@
-//! Inputs of tests: tables of frames, and seeds. A random test runs with fixed seeds and with a fresh one.
+//! Inputs for tests: tables of frames, and seeds. A random test runs with fixed seeds and with a fresh one.
 //!
-//! A failing test prints the fresh seed, and `XOFF_SEED=… cargo test` repeats it. `scripts/test.sh` draws one seed for
-//! all tests.
+//! A failing test prints the fresh seed; `XOFF_SEED=… cargo test` repeats the run. `scripts/test.sh` draws one seed
+//! for all tests.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 pub use proptest;
 use proptest::test_runner::{Config, RngSeed};
 
-/// Environment variable with a run's seed.
+/// Environment variable that sets the seed of a run.
 pub const VARIABLE: &str = "XOFF_SEED";
 
 const FIXED: u64 = 8021;
@@ -23,8 +23,8 @@ pub const CASES: u32 = 512;
 /// Returns the rows of a table of frames, such as those in `wire/data`: the columns, and the bytes of the frame.
 ///
 /// # Panics
-///
-/// If a row does not begin with the length and end with hexadecimal bytes, before an optional `#`.
+/// Panics if a row does not begin with the frame's length, or does not end with its hexadecimal bytes; a comment after
+/// `#` may follow.
 pub fn frames(table: &str) -> impl Iterator<Item = (Vec<&str>, Vec<u8>)> {
     table.lines().filter(|row| !row.starts_with('#')).map(|row| {
         let columns: Vec<&str> = row.split('#').next().unwrap_or(row).split_whitespace().collect();
@@ -38,11 +38,10 @@ pub fn frames(table: &str) -> impl Iterator<Item = (Vec<&str>, Vec<u8>)> {
     })
 }
 
-/// Returns the value of `XOFF_SEED`, or a random seed. Each test prints it once.
+/// Returns the value of `XOFF_SEED`, or a random seed. Each test prints the seed once.
 ///
 /// # Panics
-///
-/// If `XOFF_SEED` is not a number.
+/// Panics if `XOFF_SEED` is not a number.
 pub fn fresh() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     thread_local!(static PRINTED: Cell<bool> = const { Cell::new(false) });
@@ -70,7 +69,7 @@ pub fn seeds(fixed: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> 
     fixed.into_iter().chain(std::iter::once_with(fresh))
 }
 
-/// Returns the proptest configurations for [`explore!`], one per seed.
+/// Returns the proptest configurations for [`explore!`], one per seed, each with `cases` inputs.
 #[doc(hidden)]
 pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     seeds([FIXED]).map(move |seed| Config {
@@ -82,8 +81,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does, but runs them with the fixed seed and this run's. A first line `cases =
-/// N;` sets the inputs per seed.
+/// Defines property tests as `proptest!` does, but runs each with the fixed seed and with the seed of this run. A
+/// first line `cases = N;` sets the number of inputs per seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {

@@ -3,7 +3,7 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::Batch;
 use xoff_wire::units::PortId;
 
-/// Number of frames that a driver processes in one batch.
+/// Number of frames that a driver processes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
     /// All pending frames in one batch.

@@ -16,19 +16,20 @@ pub enum Promise {
     NothingStranded,
     /// No pause lasts longer than the queued frames that caused it.
     PausesEnd,
-    /// The switch obeys pauses in time. It also sends, refreshes and ends its own pauses in time.
+    /// The switch obeys pauses in time, and sends, refreshes and ends its own pauses in time.
     PausesKept,
     /// Queues stay within their limits.
     Bounds,
-    /// The switch pauses a peer when a queue reaches XOFF, and not below XON.
+    /// The switch pauses a peer when a queue reaches XOFF, and resumes it below XON.
     Thresholds,
-    /// Every frame is in exactly one place, and agrees with the ledger of stored frames.
+    /// Every frame is in exactly one place, and the ledger of stored frames agrees.
     Ledger,
-    /// A policy's margin (events that it need not see) is correct, so that large batches do not change its decisions.
+    /// A policy's margin (changes of occupancy that the policy need not see) is correct: with large batches, which
+    /// skip such changes, the policy decides as with single frames.
     Batches,
-    /// A driver does its steps in order: release, receive, forward, send pause frames, send data.
+    /// The driver of a worker does its steps in order: release, receive, forward, send pause frames, send data.
     Turns,
-    /// A class that could send waits for at most one round of its port's scheduler.
+    /// A class that could send waits at most one round of its port's scheduler.
     Served,
     /// No action repeats endlessly at the same time.
     Rest,
@@ -61,8 +62,7 @@ impl fmt::Display for Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// Records the first breach of each promise. Does not check thresholds, because a policy under test may have its
-    /// own.
+    /// Records the first breach of each promise. Ignores thresholds, because a policy under test may have its own.
     Note,
     NoteAll,
 }

@@ -1,4 +1,4 @@
-//! In-memory queues between a switch's workers.
+//! Queues in memory by which a switch's workers exchange frames.
 
 use std::collections::VecDeque;
 
@@ -32,13 +32,13 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Destructure the frame handles, because dropping one is an error.
+        // Take the frame handles apart, because dropping one is an error.
         let frames = self.frames.drain(..).map(|handover| handover.frame);
         frames.chain(self.returns.drain(..).map(|back| back.frame)).for_each(|frame| _ = frame.into_parts());
     }
 }
 
-/// Queues by sending and receiving worker.
+/// Queues between all workers, by sender and receiver.
 #[derive(Debug)]
 pub struct Links(Vec<Vec<Link>>);
 
@@ -48,7 +48,7 @@ impl Links {
         Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
     }
 
-    /// Returns all workers from the first one to the last one that owns a port.
+    /// Returns all workers up to the last one that owns a port.
     pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }
@@ -60,7 +60,7 @@ impl Links {
         self.0.iter().flatten().all(is_empty)
     }
 
-    /// Returns the queues of one worker.
+    /// Returns the queues to and from the worker `me`.
     pub fn of(&mut self, me: usize, batches: Batches) -> Exchange<'_> {
         Exchange { links: &mut self.0, me, batches }
     }

@@ -1,5 +1,5 @@
-//! Independent model of pauses of single flows, which reads only the bytes of frames. Addresses and EtherType identify
-//! flows (family 0).
+//! Model of pauses of single flows, independent of the switch: it reads only the bytes of frames. Addresses and
+//! EtherType identify a flow (family 0).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct FlowPauses {
     stopped: ClassSet,
 }
 
-/// Effect that a flow list has on the whole class.
+/// Effect that the flow list of a pause frame has on the whole class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum OfClass {
@@ -27,10 +27,10 @@ pub enum OfClass {
 }
 
 impl FlowPauses {
-    /// Processes a flow list. Returns `None` if the frame contains none.
+    /// Processes a pause frame with a flow list. Returns `None` for a frame without list.
     ///
-    /// With `by_flow` the list pauses single flows, otherwise their class. `until` is the end of the class's
-    /// pause, which a list does not shorten unless a list began it.
+    /// If `by_flow`, the list pauses single flows, otherwise the whole class. `until` is the end of the class's pause.
+    /// A list shortens only a pause that a list began.
     pub fn received(
         &mut self,
         now: Nanos,
@@ -74,7 +74,7 @@ impl FlowPauses {
         })
     }
 
-    /// Processes a PFC frame without flow list, for one class. Time 0 resumes all flows of the class.
+    /// Processes the pause time of one class from a PFC frame without flow list. Zero resumes all flows of the class.
     pub fn named(&mut self, class: Class, time: Quanta) {
         self.stopped.remove(class);
         if time == Quanta(0) {
@@ -82,7 +82,7 @@ impl FlowPauses {
         }
     }
 
-    /// Resumes a class's flows.
+    /// Resumes all flows of a class.
     pub fn clear(&mut self, class: Class) {
         self.until.retain(|(other, _), _| *other != class);
     }

@@ -1,6 +1,6 @@
-//! Host of the test bed, with streams, obedience to pauses, rate limiters for CNMs, and a sink that checks frames.
+//! Host of the test bed: sends streams, obeys pauses, limits rates after CNMs, and checks received frames.
 //!
-//! It hands over single frames, so that pauses take effect at the end of the frame on the wire.
+//! A host passes single frames to the wire, so that pauses take effect after the current frame.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,25 +24,26 @@ pub enum Obeys {
     Never,
 }
 
-/// Stream of frames that have one class and go to one address.
+/// Stream of frames of one class to one address.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Stream {
     pub to: MacAddr,
-    /// Class, sent as PCP.
+    /// Class of the frames, sent as PCP.
     pub class: Class,
     pub len: u32,
     pub count: u64,
-    /// Rate with preamble and gap; `None` for line rate.
+    /// Rate, preamble and gap included; `None` for line rate.
     pub rate: Option<BitRate>,
     /// Time at which the first frame is due.
     pub from: Nanos,
-    /// Settings of QCN reaction points. The stream's frames then carry its number as CN-TAG, and CNMs slow it down.
+    /// Settings of QCN reaction points. With `Some`, frames carry the stream's number as CN-TAG, and CNMs slow the
+    /// stream down.
     pub qcn: Option<ReactionSettings>,
 }
 
 impl Stream {
-    /// Creates an MTU-sized stream of class 3 at line rate.
+    /// Creates a stream of `count` MTU-sized frames of class 3 to `to`, at line rate from the time `from` on.
     pub fn new(to: MacAddr, count: u64, from: Nanos) -> Stream {
         Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from, qcn: None }
     }
@@ -62,7 +63,7 @@ struct Sending {
 pub struct Received {
     pub frames: u64,
     pub bytes: u64,
-    /// Frames that are duplicates, or that arrived after a later frame.
+    /// Frames that were duplicates or arrived after a later frame.
     pub late_or_twice: u64,
     pub last: Option<u64>,
     pub last_at: Nanos,
@@ -83,7 +84,7 @@ pub struct Host {
     to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
     received: BTreeMap<u32, Received>,
-    /// Received frames of the bed's hosts, with arrival times.
+    /// Received frames from hosts of the bed, with arrival times.
     pub arrivals: Vec<(Nanos, Mark)>,
     /// Received pause frames, with arrival times.
     pub controls: Vec<(Nanos, Vec<u8>)>,
@@ -91,7 +92,7 @@ pub struct Host {
     pub notices: Vec<(Nanos, Vec<u8>)>,
     /// Received frames that no host of the bed has sent.
     pub strange: Vec<Vec<u8>>,
-    /// First frame that was a duplicate or out of order, with the highest sequence number before it.
+    /// First received frame that was a duplicate or out of order, with the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,
 }
 
@@ -306,7 +307,7 @@ impl Sending {
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // Other streams may have delayed this frame; the next one makes up for that.
+            // Let the next frame be earlier if other streams have delayed this one.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }

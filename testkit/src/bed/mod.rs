@@ -1,8 +1,8 @@
 //! Test bed for the dataplane: switches, hosts and wires in the exact virtual time of the simulator ([`Fabric`]), so
 //! that every run can be repeated.
 //!
-//! After every event, the bed checks the switch's promises (`watch`) and compares the switch with one that processes
-//! frames one by one (`twin`).
+//! After every event, the bed checks the switch's promises (`watch`), and compares the switch with a second one that
+//! processes frames one by one (`twin`).
 
 mod batches;
 mod breaches;
@@ -90,7 +90,7 @@ struct Losses(At, Loses);
 
 type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Sending direction of a wire.
+/// One direction of a wire, named by its sending end.
 #[derive(Debug)]
 pub struct Wire<'bed> {
     bed: &'bed mut Bed,
@@ -98,7 +98,7 @@ pub struct Wire<'bed> {
 }
 
 impl Wire<'_> {
-    /// From now on, drops all frames on this wire for which `loses` returns true.
+    /// Makes the wire drop all frames for which `loses` returns true, from now on.
     pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
         match &mut self.bed.stage {
             Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
@@ -137,7 +137,7 @@ impl Bed {
         }
     }
 
-    /// Adds a switch, which is created when the bed first runs.
+    /// Adds a switch, which the bed creates when it first runs.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
         let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
@@ -147,7 +147,7 @@ impl Bed {
         self.add(Number::Switch(number))
     }
 
-    /// Adds a host at a switch's port.
+    /// Adds a host at a port of `switch`, and returns the host's number.
     pub fn add_host(&mut self, switch: NodeId, port: u8, obeys: Obeys) -> NodeId {
         let mac = MacAddr([
             2,
@@ -184,7 +184,7 @@ impl Bed {
         }
     }
 
-    /// Returns the broken promises, each with its first breach only.
+    /// Returns the broken promises: time, promise and description of the first breach of each.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
         let (of_switches, of_hosts) = match &self.stage {
@@ -200,7 +200,7 @@ impl Bed {
         broken
     }
 
-    /// Returns a hash of all events; equal runs have equal hashes.
+    /// Returns a hash of all events, equal for equal runs.
     pub fn digest(&self) -> u64 {
         match &self.stage {
             Stage::Planned(_) => 0,
@@ -226,7 +226,7 @@ impl Bed {
         }
     }
 
-    /// Returns the wire on which an end sends.
+    /// Returns the wire whose sending end is `from`.
     pub fn wire_mut(&mut self, from: End) -> Wire<'_> {
         let from = self.at(from);
         Wire { bed: self, from }
@@ -245,12 +245,12 @@ impl Bed {
         self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
-    /// Sends these bytes from a host, before all other frames.
+    /// Makes a host send these bytes before all other frames.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }
 
-    /// Takes a link down or up, at both ends at once.
+    /// Takes the link at an end down or up, at both its ends at once.
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
         let Stage::Runs(fabric) = &mut self.stage else {
@@ -276,7 +276,7 @@ impl Bed {
         self.at_switch(id, |switch, now| switch.revise(now, settings));
     }
 
-    /// Runs all events due by `end`, and advances to it.
+    /// Runs all events due by `end`, and sets the virtual time to `end`.
     pub fn run_until(&mut self, end: Nanos) {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         let fabric = self.begin();
@@ -290,7 +290,7 @@ impl Bed {
         self.begin().wait_until(end);
     }
 
-    /// Runs until no event is left; checks that no frame or pause remains.
+    /// Runs until no event is left. Checks that no frame or pause remains.
     pub fn run_to_rest(&mut self) {
         self.run_until(Nanos::NEVER);
         let fabric = self.begin();
@@ -360,7 +360,7 @@ impl Bed {
             let Planned { mut plan, switches, mut hosts, wakes, losses } = *std::mem::take(planned);
             while let Err(PlanError::Unlinked(At::Switch(number, port))) = plan.check() {
                 let rate = switches[number as usize].settings.ports[usize::from(port)].speed;
-                plan.add_host(number, port, line(rate, plan::CABLE)); // a placeholder that sends nothing
+                plan.add_host(number, port, line(rate, plan::CABLE)); // a placeholder for an unused port
                 hosts.push(Host::new(MacAddr([2, 0, 0, 0, 0, 0xff]), rate, Obeys::AtOnce));
             }
             for (id, number) in (0..).map(NodeId).zip(&self.nodes) {

@@ -5,12 +5,12 @@ use xoff_wire::CnTag;
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, MacAddr};
 
-/// Minimum frame length: addresses, tags and EtherType, then stream and sequence number.
+/// Minimum frame length in bytes: addresses, tags and EtherType, then stream and sequence number.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
 /// EtherType of the bed's frames.
 pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Identity of a frame: its class, its stream, and its position in the stream.
+/// Identity of a frame: its class and stream, and its position in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Mark {
@@ -39,7 +39,10 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a frame's mark. Returns `None` if no host of the bed has sent the frame.
+/// Decodes the identity of a frame. Returns `None` for a frame that no host of the bed has sent.
+///
+/// # Panics
+/// Panics if the frame was changed on its way.
 pub fn decode(bytes: &[u8]) -> Option<Mark> {
     let header = Header::parse(bytes).ok()?;
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {
@@ -58,7 +61,7 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
-/// Returns the class that a frame's header determines. Returns `None` for a frame with CN-TAG.
+/// Returns the class by the header of a frame. Returns `None` for a frame with CN-TAG.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

@@ -1,6 +1,7 @@
-//! Switches and hosts of the bed as nodes of the simulator.
+//! Switches and hosts of the bed, as nodes of the simulator.
 //!
-//! At each event, a node does all possible work and fills free lines. Then the promises of the switch are checked.
+//! At each event, a node does all possible work and fills idle lines. Then the bed checks the promises of the
+//! switch.
 
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 use xoff_wire::units::{Nanos, PortId, PortSet};

@@ -1,5 +1,5 @@
-//! Default settings of the bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, and one
-//! frame committed to the driver.
+//! Default settings of the bed: 1 Gb/s, one class per PCP, lossless classes 3 and 4 with the headroom that the link
+//! needs, and at most one frame committed to the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -10,18 +10,18 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
 /// Rate of all lines.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);
-/// Maximum frame length without tag and FCS.
+/// Maximum frame length in bytes, without tag and FCS.
 pub const MTU_FRAME: u32 = 1514;
 /// Default lossless classes: 3 and 4.
 pub const LOSSLESS: ClassSet = ClassSet(0b0001_1000);
 /// Propagation delay of all cables.
 pub const CABLE: Nanos = Nanos(500);
-/// Default XOFF threshold.
+/// Default XOFF threshold in bytes.
 pub const XOFF: Bytes = Bytes(30_000);
-/// Default XON threshold.
+/// Default XON threshold in bytes.
 pub const XON: Bytes = Bytes(20_000);
 
-/// Short link of 1 Gb/s. The peer at its end obeys pauses at once.
+/// Short link of 1 Gb/s, whose peer obeys pauses at once.
 pub const LINK: Link = Link {
     speed: GIGABIT,
     mtu_frame: MTU_FRAME,
@@ -32,7 +32,7 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Combinations of accounting and handling of full egress queues with which no lossless frame is lost.
+/// Combinations of accounting and behaviour at full egress queues that lose no lossless frame.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
@@ -46,11 +46,11 @@ pub struct SwitchPlan {
     pub settings: SwitchSettings,
     /// Number of the worker that owns each port. Empty if one worker owns all ports.
     pub owners: Vec<u8>,
-    /// Interval at which the driver polls. With zero, the driver notices events at once.
+    /// Interval at which the driver polls. Zero means that the driver notices events at once.
     pub gap: Nanos,
     pub slots: u32,
     pub control_slots: u32,
-    /// Number of free bytes before each frame, for inserted tags.
+    /// Bytes kept free before each frame, for inserted tags.
     pub room: usize,
     /// True if lossless frames may be lost because a peer obeys late.
     pub may_lose: bool,
@@ -58,7 +58,7 @@ pub struct SwitchPlan {
     pub may_lapse: bool,
 }
 
-/// Plans a switch with a port per link.
+/// Plans a switch with a port for each of these links.
 pub fn switch(links: &[Link]) -> SwitchPlan {
     let ports: Vec<PortSettings> = (0..=u8::MAX).zip(links).map(|(index, link)| port(index, link)).collect();
     let mut plan = SwitchPlan {
@@ -74,7 +74,7 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
     plan.settings.fdb.capacity = 256;
     let lossless = plan.settings.ports.iter().flat_map(|port| port.classes.iter().filter(|c| c.lossless));
     let all = Bytes(lossless.map(|class| (class.xoff + class.headroom).0).sum());
-    plan.each_lossless(|class| class.egress_max = all + Bytes(1)); // a queue is full at its maximum
+    plan.each_lossless(|class| class.egress_max = all + Bytes(1)); // one byte more, because a queue at its maximum is full
     plan
 }
 
@@ -91,7 +91,7 @@ impl SwitchPlan {
     }
 }
 
-/// Returns a shared memory so small that a few frames fill it.
+/// Returns a shared memory that a few frames fill.
 pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     Memory::Shared(SharedMemory {
         pool: Bytes(5_000),
@@ -103,8 +103,8 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// Returns a shared memory so small that a few frames fill it, with egress limits for all classes, and with headroom in
-/// the pool. Lossless frames may be lost.
+/// Returns a shared memory that a few frames fill, with egress limits for all classes, and headroom in the common pool.
+/// Lossless frames may be lost.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
     Memory::Shared(SharedMemory {

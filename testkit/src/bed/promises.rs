@@ -1,4 +1,4 @@
-//! Checks a switch's promises, after each event and at rest.
+//! Checks a switch's promises after each event, and when no event is left.
 
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{ClassSettings, Memory, PolicyKind};
@@ -72,7 +72,7 @@ impl SwitchNode {
 
     /// Checks that a peer is paused from XOFF on, resumed below XON, and unchanged in between.
     ///
-    /// A turn of the driver takes many frames, so a class between the thresholds may resume if it was below XON before
+    /// The driver takes many frames at once. So a class between the thresholds may resume if it was below XON before
     /// the latest arrivals.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];

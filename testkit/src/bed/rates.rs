@@ -1,9 +1,9 @@
-//! Independent model of class rates (GFC), which reads only the bytes of frames. Hosts obey it, and switches are
-//! checked against it.
+//! Model of class rates (GFC), independent of the switch: it reads only the bytes of frames. Hosts obey this model,
+//! and switches are checked against it.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 
-/// Credit for one byte, in bits per second times nanoseconds, so that nothing is rounded.
+/// Credit for one byte, in units of bit/s times ns, so that nothing is rounded.
 const BYTE: i128 = 8 * 1_000_000_000;
 
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Rates {
         Rates { line, burst: Bytes::on_line(mtu_frame + TAGS), limits: [None; CLASSES] }
     }
 
-    /// Applies a frame's rates to the classes `obeyed`. Returns false if the frame contains no rates.
+    /// Sets the rates that a frame gives to the classes `obeyed`. Returns false if the frame contains no rates.
     pub fn received(&mut self, now: Nanos, bytes: &[u8], obeyed: ClassSet) -> bool {
         if bytes.get(12..16) != Some(&[0x88, 0x08, 1, 1]) || bytes.get(34..38) != Some(b"GFC1") {
             return false;

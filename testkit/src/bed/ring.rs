@@ -1,4 +1,4 @@
-//! In-memory port with its wire.
+//! Port of the bed in memory, with its wire.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use super::store::MemoryStore;
 /// Port in memory, without a device.
 #[derive(Debug, Default)]
 pub struct Ring {
-    /// Frames that have arrived, but that the driver has not received.
+    /// Frames that have arrived, but that the driver has not yet received.
     pub arrived: VecDeque<Vec<u8>>,
-    /// Frames that the driver has handed over, but that have not left.
+    /// Frames passed to the driver that have not yet left.
     pub committed: VecDeque<Frame>,
     left: VecDeque<Frame>,
     withheld: VecDeque<Frame>,
@@ -21,14 +21,14 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Creates a port with memory for `frames` frames in each queue.
+    /// Creates a port with memory for `frames` frames in each of its queues.
     #[must_use]
     pub fn with_capacity(frames: usize) -> Ring {
         let [committed, left, withheld] = std::array::from_fn(|_| VecDeque::with_capacity(frames));
         Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, unreceived_frames: 0 }
     }
 
-    /// Records that the next frame has left. Its completion is visible at once, unless `is_late`.
+    /// Records that the next frame has left. The driver sees its completion at once, unless `is_late`.
     pub fn leave(&mut self, is_late: bool) {
         let frame = self.committed.pop_front().expect("no frame was on the wire");
         if is_late { self.withheld.push_back(frame) } else { self.left.push_back(frame) }
@@ -98,7 +98,7 @@ impl Port<MemoryStore> for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Destructure the frame handles, because dropping one is an error.
+        // Take the frame handles apart, because dropping one is an error.
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();
         frames.flat_map(|frames| frames.drain(..)).for_each(|frame| _ = frame.into_parts());
     }

@@ -14,7 +14,7 @@ pub struct Star {
     hosts: Vec<NodeId>,
 }
 
-/// Stream between hosts of a [`Star`].
+/// Stream from one host of a [`Star`] to another.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Flow {
@@ -49,7 +49,7 @@ impl Star {
         self.bed.host(self.hosts[port])
     }
 
-    /// Returns a stream of MTU-sized frames at line rate that starts now.
+    /// Returns a stream of `count` MTU-sized frames at line rate that starts now, to the host at port `to`.
     pub fn stream(&self, to: usize, class: Class, count: u64) -> Stream {
         Stream { class, ..Stream::new(self.mac(to), count, self.bed.now()) }
     }
@@ -65,7 +65,7 @@ impl Star {
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to the address that it contains, and returns its number.
+    /// Starts a stream to the address in `stream` (such as a multicast address), and returns its number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }
@@ -81,6 +81,9 @@ impl Star {
     }
 
     /// Asserts that `frames` frames of a flow were sent, and that all arrived once and in order.
+    ///
+    /// # Panics
+    /// Panics if this is not the case.
     pub fn assert_whole(&self, flow: Flow, frames: u64) {
         let received = self.received(flow);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");
@@ -98,12 +101,12 @@ impl Star {
         self.inject(port, &bytes);
     }
 
-    /// Sends these bytes from a host, before all other frames.
+    /// Makes a host send these bytes before all other frames.
     pub fn inject(&mut self, port: usize, bytes: &[u8]) {
         self.bed.inject(self.hosts[port], bytes);
     }
 
-    /// From now on, drops all frames to a host for which `loses` returns true.
+    /// Drops all frames to a host for which `loses` returns true, from now on.
     pub fn lose(&mut self, port: u8, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let from = end(self.switch, port);
         self.bed.wire_mut(from).lose(loses);
@@ -139,12 +142,12 @@ impl Star {
         of_flow.map(|&(at, _)| at).collect()
     }
 
-    /// Returns whether the switch pauses a class at a port's host.
+    /// Returns whether the switch pauses a class of the host at a port.
     pub fn holds(&self, port: u8, class: Class) -> bool {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }
 
-    /// Runs the events of the next `span`.
+    /// Runs the bed for the time `span`.
     pub fn run_for(&mut self, span: Nanos) {
         let end = self.bed.now() + span;
         self.bed.run_until(end);

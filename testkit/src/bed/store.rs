@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// Number of bytes of a frame that the switch may read, unless it is MAC control.
+/// Number of leading bytes of a data frame that the switch may read.
 const HEAD: usize = 128;
 
 /// Slots for frames.
@@ -36,7 +36,7 @@ impl MemoryStore {
         }
     }
 
-    /// Stores a frame; `None` if no slot is free.
+    /// Stores a frame. Returns `None` if no slot is free.
     pub fn fill(&mut self, bytes: &[u8]) -> Option<Frame> {
         let slot = self.data.pop()?;
         Some(self.put(slot, bytes))
@@ -47,7 +47,7 @@ impl MemoryStore {
         self.slot(frame.slot()).expect("the slot holds no frame")
     }
 
-    /// Returns the frame in a used slot.
+    /// Returns the bytes of the frame in a slot, or `None` if the slot is free.
     pub fn slot(&self, slot: u32) -> Option<&[u8]> {
         self.places[slot as usize].clone().map(|place| &self.bytes[place])
     }

@@ -1,7 +1,7 @@
 //! Switch of the bed, which runs twice with the same input: once with large batches, once with single frames. After
 //! each poll both runs must agree ([`twin`](super::twin)). The bed uses the frames of the first run.
 //!
-//! With a polling interval, events wait until the next poll, as they do for a busy thread.
+//! With a polling interval, events wait until the next poll, as for a busy thread.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::watch::{self, Watch};
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
-    /// Counters as users see them.
+    /// Counters of the first run, as users of the switch see them.
     pub counters: Arc<Counters>,
     pub settings: SwitchSettings,
     pub(super) before: Vec<SwitchSettings>,
@@ -59,12 +59,12 @@ impl SwitchNode {
         self.of_one = None;
     }
 
-    /// Returns a port's worker.
+    /// Returns the worker that owns a port.
     pub fn worker(&self, port: PortId) -> &Switch {
         self.large.worker(port)
     }
 
-    /// Returns how many frames were lost because no slot was free, as with an empty fill ring.
+    /// Returns the number of frames lost because no slot was free (as with an empty fill ring).
     pub fn unreceived_frames(&self) -> u64 {
         self.large.unreceived_frames()
     }
@@ -168,8 +168,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver: pause frames always, others only below the commit limit, because they
-    /// delay later pauses.
+    /// Checks the frames that were given to the driver. Pause frames are always allowed, data frames only below the
+    /// commit limit, because they delay later pauses.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {

@@ -1,7 +1,7 @@
 //! One of the two runs of a switch: a `Switch` per worker over a common store, and a ring per port.
 //!
-//! A poll processes all events since the last one, by turns of the [`Driver`] that worker threads use. The two runs
-//! differ only in the [`Boundary`] to the dataplane ([`Batches`]).
+//! A poll processes all events since the last poll, by turns of the [`Driver`] that worker threads use. The two
+//! runs differ only in the number of frames per batch ([`Batches`]), at the [`Boundary`] to the dataplane.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ enum LoopStep {
     Receive,
     Forward,
     Announce,
-    /// Sending, or releasing sent frames, because a device that sends at once also completes at once.
+    /// Sending, and also the release of sent frames: a device that sends at once also completes at once.
     Transmit,
 }
 
@@ -210,7 +210,7 @@ impl Twin {
         self.exchange(now);
     }
 
-    /// Runs turns of all workers, in an order that the seed determines, until all events are processed.
+    /// Runs the drivers of all workers, in an order that the seed determines, until all events are processed.
     pub fn look(&mut self, now: Nanos) {
         loop {
             for at in self.some_order() {
@@ -225,13 +225,13 @@ impl Twin {
         }
     }
 
-    /// Runs the last steps of stopping workers, after all peers were resumed.
+    /// Runs the last steps of workers that stop, after all peers were resumed.
     pub fn part(&mut self, now: Nanos) {
         for at in 0..self.workers.len() {
             let mut batches = self.batches;
             self.driver(at, now, &mut batches).0.part();
         }
-        self.exchange(now); // to balance the ledgers
+        self.exchange(now); // balances the ledgers of the workers
     }
 
     fn driver<'a, B>(

@@ -1,5 +1,5 @@
-//! Checks a port as its peer sees it, by a second model of pauses that is independent of the switch and reads only the
-//! bytes of frames.
+//! Checks a port as its peer sees it, by a model of pauses that is independent of the switch and reads only the bytes
+//! of frames.
 //!
 //! Only the check of a frame's format uses `wire`, which has fuzz targets of its own.
 
@@ -22,7 +22,7 @@ pub struct Watch {
     flow_pauses: FlowPauses,
     rates: Option<Rates>,
     xoff_until: [Option<Nanos>; CLASSES],
-    /// Classes that may get an XON without XOFF, because they were paused before a loss of the link, or by flow.
+    /// Classes that may get an XON without XOFF, because they were paused by flow, or before a loss of the link.
     flow_paused: ClassSet,
     pub(super) held: ClassSet,
     pub(super) bytes_came: [u64; CLASSES],
@@ -102,8 +102,8 @@ impl Watch {
         }
     }
 
-    /// Checks an outgoing frame. Its class must not exceed its rate, and must not be paused, unless the watchdog may
-    /// ignore the pause by now.
+    /// Checks an outgoing frame. Its class must not exceed the rate that the peer has set. The class must not be
+    /// paused, unless the watchdog may ignore the pause by now.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -138,7 +138,7 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // Take the shorter time, because pauses in quick succession count as one storm.
+            // Take the shorter of the two times, because the watchdog counts pauses in quick succession as one storm.
             let is_long = paused_for >= it.detect.min(it.restore);
             it.action == WatchdogAction::Forward && (is_long || it.share < WatchdogSettings::UNBROKEN)
         })
@@ -152,12 +152,12 @@ impl Watch {
         for (class, quanta) in pause_times(bytes, is_8023x) {
             let xoff_until = &mut self.xoff_until[class.index()];
             let settings = &self.port.classes[class.index()];
-            let is_xon = quanta == Quanta(0); // may be for a class that was lossless before
+            let is_xon = quanta == Quanta(0); // an XON may be for a class that was lossless before
             breaches.expect(settings.lossless || is_8023x || is_xon, Promise::PausesKept, || {
                 format!("{}: a pause was sent for lossy class {class}", self.port.name)
             });
             if lists_more(bytes) {
-                self.flow_paused.insert(class); // paused flow by flow, so the class has no pause to refresh
+                self.flow_paused.insert(class); // only flows are paused, so the class has no pause to refresh
                 continue;
             }
             if !is_xon {
@@ -241,7 +241,7 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Returns whether a frame pauses or resumes whole classes, without flows or rates.
+/// Returns whether a frame pauses or resumes whole classes, rather than flows, and sets no rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }
@@ -265,7 +265,7 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-/// Times since which each class has waited, although it has a frame that could be sent.
+/// Times since which each class has been waiting to send a frame.
 #[derive(Debug)]
 pub struct Waits {
     since: [Nanos; CLASSES],
@@ -274,10 +274,10 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates the waiting limit of a port.
+    /// Creates the maximum wait of a class at this port; there is no limit unless all weights are 1.
     ///
-    /// If weights are equal, each class has one turn per round. It may send one long frame, and another on credit,
-    /// which costs it a round. Two frames are added: one that has already begun, and one for pauses.
+    /// In a round, every other class may send one long frame, and another on credit, for which it skips the next
+    /// round. Two frames are added: one that is already being sent, and one for pauses.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

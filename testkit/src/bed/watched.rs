@@ -1,4 +1,4 @@
-//! Runs a bed with many faults until a promise is broken.
+//! Runs a bed that has many faults until a promise is broken.
 
 use std::collections::VecDeque;
 
@@ -9,9 +9,9 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
 const LAST: usize = 24;
-/// Number of events between two checks of all switches; after other events, only the affected switch is checked.
+/// Number of events between two checks of all switches. After other events, only the affected switch is checked.
 const ROUND: u64 = 1_000;
-/// Maximum time in which no host receives a frame; longer than every pause, storm and fault.
+/// Maximum time in which no host receives a frame; longer than every pause, pause storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Chaos tests: random fabrics, loads, policies and faults from a seed, with every promise checked after every event.
 //!
-//! [`run`] stops at the first broken promise, reports seed and event, and shrinks the scenario. A seed's run repeats
-//! exactly, with any number of jobs.
+//! [`run`] stops at the first broken promise, reports seed and event, and shrinks the scenario. A seed always gives the
+//! same run, whatever the number of jobs.
 //!
 //! ```no_run
 //! let report = xoff_testkit::chaos::run(0..100, 2);
@@ -13,6 +13,7 @@
 //!    |        |
 //!   shrink -> scenario_run --> bed  the scenario as it runs
 //! ```
+//!
 
 mod report;
 mod scenario;
@@ -28,17 +29,17 @@ use std::thread;
 
 use scenario::Scenario;
 
-/// Default maximum events of a run.
+/// Default of the maximum number of events in a run.
 pub const EVENTS_MAX: u64 = 100_000;
 
-/// Runs each seed until a promise is broken; `jobs` runs at a time.
+/// Runs a scenario for each seed until a promise is broken. Up to `jobs` scenarios run in parallel.
 #[must_use]
 pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// Runs seeds as [`run`] does, but with at most `events_max` events each. Calls `progress` after each run; the order of
-/// runs is not fixed.
+/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` after each run, in the order in
+/// which runs end.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);
@@ -58,7 +59,7 @@ pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: im
                     if outcome.breach.is_some() {
                         first_broken.fetch_min(seed, Ordering::Relaxed);
                     }
-                    let _ = ended.send((seed, outcome)); // the receiver lives as long as this scope
+                    let _ = ended.send((seed, outcome)); // cannot fail: the receiver outlives this scope
                 }
             });
         }
@@ -66,7 +67,7 @@ pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: im
         outcomes.extend(endings.into_iter().inspect(|(_, outcome)| progress(&outcome.tally)));
     });
     let last = first_broken.into_inner();
-    outcomes.retain(|(seed, _)| *seed <= last); // later runs already started depend on the number of jobs
+    outcomes.retain(|(seed, _)| *seed <= last); // drop later runs, whose number depends on `jobs`
     outcomes.sort_by_key(|(seed, _)| *seed);
     let mut report = Report { events_max, ..Report::default() };
     for (seed, outcome) in outcomes {

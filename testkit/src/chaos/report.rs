@@ -27,7 +27,7 @@ pub struct Tally {
     /// Lossless frames dropped in runs whose faults may cause such drops.
     pub exempt_losses: u64,
     pub causes: [u64; Trigger::COUNT],
-    /// Hash of all events; equal runs have equal hashes.
+    /// Hash of all events, equal for equal runs.
     pub digest: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Breach {
     pub promise: Promise,
     pub at: Nanos,
     pub what: String,
-    /// Events before the breach, in order.
+    /// Last events before the breach, in order.
     pub last: Vec<String>,
 }
 

@@ -29,7 +29,7 @@ pub(super) enum Action {
     Refuse(usize, u8, Nanos),
     CompleteLate(usize, Nanos),
     Replace(usize, Class, PolicyKind),
-    /// Sets XOFF and XON of a switch to this number of eighths of their planned values.
+    /// Sets XOFF and XON of the switch with this index to a number of eighths of their planned values.
     Revise(usize, u64),
     Pause(usize, Class, u16),
     Restart(usize),
@@ -45,7 +45,8 @@ impl Action {
 pub(super) struct Scenario {
     pub(super) seed: u64,
     pub(super) parents: Vec<usize>,
-    /// True if switches form a ring in which frames travel in one direction, so that full queues can wait in a cycle.
+    /// True if switches form a ring in which frames travel in one direction. Full queues can then block each other in
+    /// a cycle.
     pub(super) is_ring: bool,
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
@@ -155,7 +156,7 @@ impl Scenario {
             || self.actions.iter().any(|(_, action)| action.may_harm())
     }
 
-    /// Returns whether two full pipelines, each with frames from all ports, may wait for each other forever.
+    /// Returns whether two switches whose pipelines stop at full queues may block each other forever.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }
@@ -289,7 +290,7 @@ fn round(from: usize, to: usize) -> PlannedFlow {
 
 fn flow(hosts: usize, frames_max: u64, rng: &mut fastrand::Rng) -> PlannedFlow {
     let from = rng.usize(0..hosts);
-    let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half are an incast
+    let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half of the flows go to host 0 (incast)
     PlannedFlow {
         from,
         to: if to == from { (from + 1) % hosts } else { to },
