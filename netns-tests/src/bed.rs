@@ -30,7 +30,7 @@ enum Sharing {
 }
 
 impl Plan {
-    /// Plans a bed with IPv4 only, an MTU of 1500, one queue, no other bed at the same time.
+    /// Plans a test bed with IPv4 only, an MTU of 1500 and one queue per device. No other bed may exist at the same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -38,15 +38,15 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
-    /// Allows other beds at the same time: the test only sends single frames and makes no claims about time.
+    /// Allows other beds at the same time. Only for tests that send single frames and check no times.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.sharing = Sharing::Shared;
         self
     }
 
-    /// Places the last `hosts` hosts behind a second, far switch, whose ports are p1, p2, .., too. The last port of each switch leads to
-    /// the other.
+    /// Places the last `hosts` hosts behind a second switch, the far one, whose ports are also called p1, p2, .. The last ports of both
+    /// switches are connected.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
@@ -59,7 +59,7 @@ impl Plan {
         self
     }
 
-    /// Adds IPv6. Taps then also capture group membership reports.
+    /// Adds IPv6. Taps then also capture reports of group membership.
     #[must_use]
     pub fn ipv6(mut self) -> Plan {
         self.ipv6 = true;
@@ -127,7 +127,7 @@ fn start(devices: Vec<Device>) -> Vec<Host> {
     })
 }
 
-/// Namespaces of a test bed: the switch, with ports p1, p2, .., and each host.
+/// Test bed: a namespace for the switch, with ports p1, p2, .., and one for each host.
 pub struct Bed {
     hosts: Vec<Host>,
     ports: Vec<Device>,
@@ -171,7 +171,7 @@ impl Bed {
         self.start_in(&self.namespace, config)
     }
 
-    /// Starts a switch. Drops at its devices during the start are no losses, so they join the baseline.
+    /// Starts a switch. Drops at its devices during the start are added to the baseline, so that they do not count as losses.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
@@ -224,8 +224,9 @@ impl Bed {
         assert!(status.success(), "{stdout}\n{stderr}");
     }
 
-    /// Stops the switch; returns its last status. Asserts exit status 0, no drop at a device or socket, no lossless loss, and a balanced
-    /// ledger.
+    /// Stops the switch and returns its last status.
+    ///
+    /// Asserts exit status 0, no drop at a device or socket, no lossless loss, and a balanced ledger.
     pub fn finish(&self, switch: Switch) -> Status {
         let final_status = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
@@ -235,7 +236,7 @@ impl Bed {
         final_status
     }
 
-    /// Asserts that no veth device dropped a frame, except while a switch started.
+    /// Asserts that no veth device dropped a frame. Drops while a switch started are ignored.
     pub fn assert_no_drops(&self) {
         let baseline = self.baseline.lock().expect("another thread panicked with the lock").clone();
         let moved: Vec<String> = self
@@ -276,8 +277,7 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Excludes all other beds, in threads and processes, until the lock is dropped. A command that makes its own bed
-/// needs the lock.
+/// Excludes all other beds, in threads and processes, until the lock is dropped. Commands that make a bed of their own need the lock.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

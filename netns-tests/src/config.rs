@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Builder of a configuration file from lines of TOML.
+/// Builder of a switch's configuration file from lines of TOML.
 #[derive(Clone, Debug)]
 pub struct Config {
     switch: String,
@@ -28,7 +28,7 @@ impl Config {
         self
     }
 
-    /// Adds lines to port `number`, from 1.
+    /// Adds lines to the port `number`, counted from 1.
     #[must_use]
     pub fn port(mut self, number: usize, lines: &str) -> Config {
         let port = &mut self.ports[number - 1];
@@ -47,7 +47,7 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // LLDP is off by default, because taps would capture its frames, too.
+        // Turn LLDP off by default, because taps would also capture its frames.
         let lldp = if self.defaults.contains("lldp") { "" } else { "lldp = false\n" };
         write!(f, "[switch]\n{}\n[defaults]\n{lldp}{}\n\n{}", self.switch, self.defaults, self.more)?;
         self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))

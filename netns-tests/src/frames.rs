@@ -1,4 +1,5 @@
-//! Builds frames byte by byte. Pause frames are built without the switch's encoder, so that a test does not share its mistakes.
+//! Builds frames byte by byte. Pause frames are built without the switch's encoder, so that a test does not share the encoder's
+//! errors.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +8,7 @@ use pnet_packet::udp::{self, MutableUdpPacket};
 use pnet_packet::{MutablePacket, ip::IpNextHeaderProtocols};
 use xoff_wire::units::MacAddr;
 
-/// Local experimental EtherType 1 of IEEE 802. Hosts ignore such frames, bridges forward them.
+/// Local experimental EtherType 1 of IEEE 802. Hosts ignore such frames; bridges forward them.
 pub const EXPERIMENTAL: u16 = 0x88b5;
 pub const MAC_CONTROL: u16 = 0x8808;
 pub const PAUSE_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
@@ -59,7 +60,7 @@ impl Frame {
         self.payload(EXPERIMENTAL, &number.to_be_bytes())
     }
 
-    /// Adds UDP in IPv4 to the discard port.
+    /// Adds a UDP datagram over IPv4 to the discard port.
     #[must_use]
     pub fn udp(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 28 + data.len()];
@@ -113,7 +114,7 @@ impl Frame {
     }
 }
 
-/// Returns a PFC frame with (class, quanta) of each enabled class.
+/// Returns a PFC frame. `classes` are the enabled classes, each with its quanta.
 #[must_use]
 pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     let mut bytes = Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x01, 0x01]).build();
@@ -125,7 +126,7 @@ pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a frame that requests the line rate / 2^`step` in a class (GFC).
+/// Returns a frame that asks the peer to send at most the line rate / 2^`step` in a class (GFC).
 #[must_use]
 pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     let mut bytes = pfc(source, &[]);
@@ -148,7 +149,7 @@ pub fn has_type(bytes: &[u8], ether_type: u16) -> bool {
     bytes.get(12..14) == Some(&ether_type.to_be_bytes())
 }
 
-/// Returns the EtherType behind any tag; 0 for a truncated frame.
+/// Returns the EtherType behind any VLAN tag; 0 for a truncated frame.
 #[must_use]
 pub fn ether_type(bytes: &[u8]) -> u16 {
     let at = if tag_of(bytes).is_some() { 16 } else { 12 };
@@ -160,7 +161,7 @@ pub fn is_pfc(bytes: &[u8]) -> bool {
     has_type(bytes, MAC_CONTROL) && bytes.get(14..16) == Some(&[0x01, 0x01])
 }
 
-/// Returns the quanta of `class` in a PFC frame, if enabled.
+/// Returns the quanta of `class` in a PFC frame that enables the class.
 #[must_use]
 pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     let at = 18 + 2 * usize::from(class);
@@ -168,7 +169,7 @@ pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     enabled.then(|| u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// Returns (PCP, VID) of the outer 802.1Q tag.
+/// Returns PCP and VLAN id of the outer 802.1Q tag.
 #[must_use]
 pub fn tag_of(bytes: &[u8]) -> Option<(u8, u16)> {
     let control = u16::from_be_bytes([*bytes.get(14)?, *bytes.get(15)?]);

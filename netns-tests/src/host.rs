@@ -12,7 +12,7 @@ use xoff_wire::units::MacAddr;
 use crate::frames::{EXPERIMENTAL, Frame};
 use crate::tap::{self, Tap};
 
-/// Host n of a test bed, from 1, has the addresses 02:00:00:00:00:n, 10.0.0.n and fd00::n.
+/// Host n of a test bed, counted from 1. Its addresses are 02:00:00:00:00:n, 10.0.0.n and fd00::n.
 pub struct Host {
     number: u8,
     device: Device,
@@ -21,8 +21,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes for which each host has a socket. Otherwise the kernel's stack would count these frames as dropped. Of
-/// a tagged frame, the EtherType after the first tag counts.
+/// EtherTypes for which each host has a socket, because the kernel would count unread frames as dropped. The EtherType of a tagged frame
+/// is the one after the first tag.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
@@ -32,8 +32,8 @@ impl Host {
         sender.filter("less 1", true).unwrap(); // it never reads
         let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
         let host = Host { number, device, tap, sender: RefCell::new(sender), takers };
-        // Without offloads sent frames are complete: with checksum, tag, and at most the MTU. GRO keeps the order on a veth device when a
-        // sender changes its CPU.
+        // Turn offloads off, so that sent frames are complete: with checksum and tag, and at most the MTU long. Turn GRO on, which keeps
+        // the order on a veth when the sender changes its CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
         host
     }
@@ -135,7 +135,7 @@ fn taker(device: &Device, ether_type: u16) -> Socket {
     device.namespace().run(|| Socket::new(Domain::PACKET, Type::RAW, Some(protocol))).unwrap()
 }
 
-/// Returns a command that is killed when this process ends for any reason.
+/// Returns a command whose process is killed when this process ends for any reason.
 pub(crate) fn dies_with_us(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);

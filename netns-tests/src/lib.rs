@@ -27,10 +27,13 @@ pub use traffic::{Reports, RunningTraffic, Traffic, stream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Timeout of expected events, far beyond their time.
+/// Maximum wait for expected events, far beyond their usual time.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until `ready` returns a value; panics after [`PATIENCE`] with `what`.
+/// Waits until `ready` returns a value.
+///
+/// # Panics
+/// Panics with the text `what` after [`PATIENCE`].
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

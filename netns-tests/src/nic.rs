@@ -19,7 +19,7 @@ use xoff_wire::units::MacAddr;
 use crate::host::dies_with_us;
 use crate::{Host, PATIENCE, one_bed_at_a_time, wait_for};
 
-/// Host under test, 10.0.0.1, wired to its peer, 10.0.0.2. Both devices are named eth0.
+/// Host under test, 10.0.0.1, connected to its peer, 10.0.0.2. Both devices are named eth0.
 pub struct Wire {
     binary: PathBuf,
     namespace: Namespace,
@@ -72,7 +72,7 @@ impl Wire {
         self.run("tc", "qdisc show dev eth0").0 + &self.run("ethtool", "-k eth0").0
     }
 
-    /// Starts `xoff nic --device eth0`, which may not be ready yet.
+    /// Starts `xoff nic --device eth0`, and does not wait until the agent is ready.
     #[must_use]
     pub fn launch(&self, args: &str) -> Agent {
         let directory = TempDir::new().unwrap();
@@ -98,7 +98,7 @@ impl Wire {
         agent
     }
 
-    /// Sends `count` datagrams of 1000 bytes, numbered from 0; the send buffer holds only a few.
+    /// Sends `count` datagrams of 1000 bytes, numbered from 0. The socket's send buffer holds only a few of them.
     #[must_use]
     pub fn send(&self, port: u16, dscp: u8, count: u32) -> DatagramSender {
         let sent = Arc::new(AtomicU32::new(0));
@@ -118,14 +118,13 @@ impl Wire {
         DatagramSender { sent, thread }
     }
 
-    /// Returns the numbers of datagrams that arrived at the peer.
     #[must_use]
     pub fn arrived(&self, port: u16) -> Vec<u32> {
         let frames = self.peer.tap().matching(|frame| is_datagram_to(frame, port));
         frames.iter().map(|frame| u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap())).collect()
     }
 
-    /// Waits for `count` datagrams at the peer; returns their numbers.
+    /// Waits for `count` datagrams at the peer, and returns their numbers.
     pub fn await_arrival(&self, port: u16, count: u32) -> Vec<u32> {
         wait_for(&format!("{count} datagrams"), || {
             let arrived = self.arrived(port);
@@ -133,7 +132,7 @@ impl Wire {
         })
     }
 
-    /// Opens a UDP port of the peer, so that datagrams cause no ICMP error.
+    /// Opens a UDP port at the peer, so that datagrams cause no ICMP error.
     #[must_use]
     pub fn listen(&self, port: u16) -> UdpSocket {
         self.peer.namespace().run(|| UdpSocket::bind(("0.0.0.0", port)).unwrap())
@@ -191,7 +190,7 @@ impl Agent {
         self.status().classes.swap_remove(class)
     }
 
-    /// Waits until a class is paused, or (if `now` is false) until it is not paused.
+    /// Waits until a class is paused, or until it is not paused if `now` is false.
     pub fn await_pause(&self, class: usize, now: bool) {
         let what = format!("{} of class {class}", if now { "the pause" } else { "the end of the pause" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));
@@ -208,7 +207,7 @@ impl Agent {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Waits for the end after a signal; returns exit status and log.
+    /// Sends a signal and waits for the agent's end. Returns exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()

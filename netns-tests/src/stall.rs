@@ -1,10 +1,10 @@
-//! Repeats tests that failed because the machine stalled.
+//! Repeats tests that failed while the machine stalled.
 //!
-//! A switch promises losslessness while no thread stalls longer than its stall budget, a host while its rings hold the arriving frames.
-//! Threads on a loaded virtual machine may stall longer. A failed test runs again only after a measured stall, never because of lost
-//! frames or drop counters.
+//! A switch promises losslessness only while no thread stalls longer than its stall budget, and a host only while its rings hold the
+//! arriving frames. Threads of a loaded virtual machine may stall longer. A failed test runs again only after a measured stall, never
+//! because of lost frames or drop counters.
 //!
-//! Repetitions are lines in a file, given by `XOFF_STALLS` or beside the test binary.
+//! Repetitions are recorded as lines of a file, which `XOFF_STALLS` names or which is beside the test binary.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -23,13 +23,14 @@ use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
-/// Maximum number of repetitions in a test run; after them, a failed test is not repeated.
+/// Maximum number of repetitions in a test run. A test that fails later is not repeated.
 const REPETITIONS_MAX: usize = 6;
-/// Stall budget of switches that report no other.
+/// Stall budget assumed for a switch whose status reports none.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
-/// Stall budget in the configuration of `xoff demo` and `xoff experiment`.
+/// Stall budget of the switch in `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Stall that these commands' hosts tolerate: their rings hold 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
+/// Stall that the hosts of `xoff demo` and `xoff experiment` tolerate: their rings hold 4096 frames of 1538 bytes at 1 Gb/s, the
+/// fastest line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ thread_local! {
     static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
-/// Runs a test, again if it failed while the machine stalled longer than a budget.
+/// Runs a test. Runs it again if it failed while the machine stalled longer than a budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&TestRun::current(), test);
 }
@@ -74,7 +75,7 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Returns the test run of this process: a run of nextest, or the process itself.
+    /// Returns the test run to which this process belongs: a run of nextest, or the process itself.
     fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -140,13 +141,13 @@ impl WakeupMonitor {
     }
 }
 
-/// Records the stalls in a report of `xoff demo` or `xoff experiment`.
+/// Records the stalls that a report of `xoff demo` or `xoff experiment` contains.
 pub fn note_lab(report: &Value) {
     let beyond = |key: &str, budget: Duration| {
         report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
-    // These commands judge only runs without stalls of the machine.
+    // A report without judged runs means that the machine stalled in every run.
     let unjudged = report["runs_judged"] == 0;
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }

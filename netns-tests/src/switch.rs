@@ -24,9 +24,9 @@ pub struct Switch {
 
 #[derive(Debug, Default)]
 pub struct LaunchOptions {
-    /// Destination of the log; `None` for a file that [`Switch::stderr`] reads.
+    /// Destination of the switch's log; `None` for a file that [`Switch::stderr`] reads.
     pub stderr: Option<Stdio>,
-    /// Soft and hard limit of open files; `None` to inherit them.
+    /// Soft and hard limits of open files; `None` to inherit both.
     pub descriptors: Option<(u64, u64)>,
     pub environment: Vec<(&'static str, String)>,
     pub arguments: Vec<OsString>,
@@ -88,7 +88,7 @@ impl Switch {
         status
     }
 
-    /// Returns port `number`, from 1.
+    /// Returns the status of the port `number`, counted from 1.
     #[must_use]
     pub fn port(&self, number: usize) -> PortStatus {
         self.status().ports.swap_remove(number - 1)
@@ -127,7 +127,7 @@ impl Switch {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    /// Overwrites the file, for the next reload.
+    /// Overwrites the configuration file, for the next reload.
     pub fn write(&self, config: &Config) {
         fs::write(self.directory.path().join("switch.toml"), config.to_string()).unwrap();
     }

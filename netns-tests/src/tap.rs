@@ -1,4 +1,4 @@
-//! Captures all frames that arrive at a device, with VLAN tags, which libpcap reinserts.
+//! Captures all frames that arrive at a device. libpcap restores their VLAN tags.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,9 +12,9 @@ use crate::{frames, wait_for};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Arrival since the epoch, by the kernel's clock.
+    /// Arrival time since the epoch, by the kernel's clock.
     pub at: Duration,
-    /// Frame without FCS.
+    /// Bytes of the frame, without FCS.
     pub bytes: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl Tap {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).count()
     }
 
-    /// Waits for `count` `wanted` frames; returns all of those.
+    /// Waits until `count` frames satisfy `wanted`, and returns all such frames.
     pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         wait_for(&format!("{count} frames"), || {
             let found = self.matching(&wanted);
@@ -64,7 +64,7 @@ impl Tap {
         })
     }
 
-    /// Returns the numbers of [`numbered`](crate::frames::Frame::numbered) frames.
+    /// Returns the numbers of the captured [`numbered`](crate::frames::Frame::numbered) frames.
     #[must_use]
     pub fn numbers(&self) -> Vec<u32> {
         self.captured.lock().unwrap().iter().filter_map(|frame| frames::sequence(&frame.bytes)).collect()
@@ -89,9 +89,10 @@ impl Drop for Tap {
     }
 }
 
-/// Buffer bytes of a capturing socket, enough for several seconds.
+/// Buffer size of a capturing socket in bytes, enough for several seconds.
 const WATCHING: i32 = 64 << 20;
-/// Buffer bytes of a sending socket, few because the buffer is mapped and unmapped for every host of every test.
+/// Buffer size of a sending socket in bytes. It is small because the kernel maps and unmaps the buffer for every
+/// host of every test.
 pub(crate) const SENDING: i32 = 64 << 10;
 
 pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {

@@ -1,7 +1,7 @@
 //! Traffic between hosts that obey pauses.
 //!
-//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded because of a late receiver. A
-//! run ends when all sent frames have arrived, or no frame arrives for a while.
+//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded to a late receiver. A run
+//! ends when all sent frames have arrived, or none arrives for a second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -19,11 +19,11 @@ use crate::{Host, stall};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time without arrivals after which missing frames count as lost.
 const QUIET: Duration = Duration::from_secs(1);
-/// Frames in a host's ring: half a second at 200 Mb/s.
+/// Number of frames in a host's ring: half a second at 200 Mb/s.
 const RING: u32 = 8192;
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
-/// Returns a stream of `count` frames; `rate` is bits per second on the line, such as `"50M"`.
+/// Describes a stream of `count` frames for `xoff traffic`. `rate` is the rate on the line in bits per second, such as `"50M"`.
 #[must_use]
 pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
@@ -41,7 +41,7 @@ impl<'a> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
     }
 
-    /// Gives hosts that are added from now on rate limiters and CN-TAGs.
+    /// Gives rate limiters and CN-TAGs to all hosts that are added later.
     #[must_use]
     pub fn rate_limited(mut self) -> Traffic<'a> {
         self.qcn = Some(ReactionSettings::STANDARD);
@@ -53,27 +53,27 @@ impl<'a> Traffic<'a> {
         self.source(host, &[])
     }
 
-    /// Adds a host with `streams` in the syntax of `xoff traffic`, each with a count.
+    /// Adds a host that sends `streams`, in the syntax of `xoff traffic`. Each stream needs a count.
     #[must_use]
     pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
-    /// Adds a sender that treats pauses by `obedience`.
+    /// Adds a host that sends `streams` and obeys pauses as `obedience` says: at once, late or never.
     #[must_use]
     pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// Adds a sender that obeys flow lists (OFC).
+    /// Adds a host that sends `streams` and obeys pauses of single flows (flow lists of OFC).
     #[must_use]
     pub fn source_of_flows(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_flows: true, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// Adds a sender that obeys rates (GFC).
+    /// Adds a host that sends `streams` and obeys rates (GFC).
     #[must_use]
     pub fn source_of_rates(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_rates: true, ..self.options(host) };
@@ -204,7 +204,10 @@ impl RunningTraffic {
         self.hosts.iter().flat_map(|host| volumes(&host.progress)).map(|volume| volume.frames.get()).sum()
     }
 
-    /// Waits until `done` returns true; panics after a minute with `what`.
+    /// Waits until `done` returns true.
+    ///
+    /// # Panics
+    /// Panics with the text `what` after a minute.
     pub fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
@@ -244,7 +247,7 @@ impl Reports {
             .expect("the receiver has no report of the stream")
     }
 
-    /// Asserts that every stream of these classes arrived complete, once and in order, and no host dropped a frame.
+    /// Asserts that every stream of these classes arrived complete, once and in order, and that no host dropped a frame.
     pub fn assert_lossless(&self, classes: &[u8]) {
         for report in &self.reports {
             let streams = report.received.iter().filter(|stream| classes.contains(&stream.class));

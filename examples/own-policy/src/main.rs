@@ -1,5 +1,5 @@
-//! A switch with the custom policy "equal shares". It pauses the peer of a port whose frames in an output's queue exceed an equal share of
-//! `backlog`, until they fall to half a share. PFC's thresholds apply as well, so no frame is lost.
+//! `xoff` with a custom policy, "equal shares". A peer is paused when its port holds more than an equal share of an egress queue's
+//! bytes, and resumed at half of that. PFC's thresholds also apply, so no frame is lost.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     xoff::main_with(OwnPolicy::new("equal shares", EqualShares::read))
 }
 
-/// Settings in `[policy.custom]`: queue length of an output, in bytes, that its senders share equally.
+/// Settings `[policy.custom]`: the bytes of an egress queue that its ingress ports share equally.
 #[derive(Debug)]
 struct EqualShares {
     backlog: Bytes,

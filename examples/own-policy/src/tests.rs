@@ -1,4 +1,4 @@
-//! Checks that the policy "equal shares" never loses, reorders or strands a frame, and pauses no sender for ever.
+//! Checks that the policy never loses, reorders or strands a frame, and pauses no sender forever.
 
 use super::*;
 use xoff_flow_control::settings::{Custom, PolicyKind};

@@ -1,4 +1,4 @@
-//! Tests of the example switch in network namespaces: as a shadow, instead of PFC under load, and in an experiment.
+//! Tests of the example with real devices: alone, as a shadow, instead of PFC under load, and in an experiment.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

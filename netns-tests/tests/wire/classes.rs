@@ -1,4 +1,5 @@
-//! Classification of frames for each kind of trust. Frames leave by a port that writes their class as PCP.
+//! Classification of frames for each setting of `trust`. Frames leave by a port that writes their class into the
+//! PCP.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A recorded incident in a real Prometheus. All expected lines were calculated by hand.
+//! Feeds a recorded incident to a real Prometheus, and compares the dashboard's queries with results calculated by
+//! hand.
 
 use std::process::Command;
 

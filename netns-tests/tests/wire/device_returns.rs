@@ -1,4 +1,4 @@
-//! Devices that disappear and return: ports open again, others lose nothing.
+//! Devices that disappear and return: their ports open again, and other ports lose nothing.
 
 // This file proves promises of SPECIFICATION.md: devices
 
@@ -19,7 +19,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-/// Keeps a host's namespace, so that `ip` can name it.
+/// Process that keeps a host's namespace alive, so that `ip` can name the namespace by its id.
 struct NamespaceHolder(Child);
 
 impl NamespaceHolder {
@@ -215,7 +215,8 @@ fn other_ports_lose_no_frame_when_a_device_returns() {
             "{port:?}"
         );
     }
-    // Frames flooded to the second device are lost with its counters: the promise is not kept or not proved.
+    // Accept both verdicts, "not kept" and "not proved": frames flooded to the deleted device are lost with its
+    // counters.
     let exit = switch.stop();
     assert!(
         [Some(1), Some(3)].contains(&exit.status.code()),

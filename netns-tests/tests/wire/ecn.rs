@@ -22,7 +22,7 @@ fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
 #[test]
 fn kernel_tcp_receives_every_ecn_mark() {
     let bed = bed(2).build();
-    // A single TCP stream into a slow port fills the queue until all its frames are marked.
+    // A single TCP stream into a slow port fills the queue until all frames are marked.
     let class = "[class.0]\necn_min = 30000\necn_max = 60000\n";
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "speed = \"100M\"").more(class));
     let (a, b) = (bed.host(1), bed.host(2));

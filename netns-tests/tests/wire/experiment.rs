@@ -1,4 +1,5 @@
-//! `xoff experiment`: keys of the report, and no leftovers. Measured values depend on the machine.
+//! Tests of `xoff experiment`: it must print all keys of its report, and leave nothing behind. Measured values
+//! depend on the machine and are not compared.
 
 // This file proves promises of SPECIFICATION.md: experiments
 
@@ -49,7 +50,8 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // Twelve namespaces include those of the four routers, whose daemons then run.
+        // With routers, wait for 12 namespaces: the last ones are those of the four routers, whose daemons then
+        // run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
@@ -157,7 +159,7 @@ fn victim_experiment_reports_no_broken_light_message() {
 }
 
 #[test]
-fn ofc_fig1_experiment_completes_f0_under_pfc_and_ofc() {
+fn victim_flow_completes_in_experiment_ofc_fig1() {
     let numbers = [
         "/f0/solo_mbps/p50",
         "/f0/share_of_solo/p50",
@@ -177,7 +179,7 @@ fn ofc_fig1_experiment_completes_f0_under_pfc_and_ofc() {
 fn report_of_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // The report leaves out runs in which the machine stalled; at least one of three runs should count.
+        // Run three times, because the report omits runs in which the machine stalled.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
@@ -204,7 +206,7 @@ fn deadlock_experiment_loses_no_frame() {
             assert_eq!(number(result, "/held") > 0, number(result, "/deadlocks") > 0);
             assert_eq!(result["cycle"].as_array().unwrap().is_empty(), number(result, "/deadlocks") == 0);
         }
-        // With PFC each switch of the ring pauses the switch before it.
+        // With PFC, each switch of the ring pauses the switch before it.
         let result = &report["policies"]["pfc"];
         assert_eq!(number(result, "/deadlocks"), 1);
         let held = number(result, "/held");
@@ -219,7 +221,7 @@ fn deadlock_experiment_loses_no_frame() {
     });
 }
 
-/// Runs a QCN experiment. All CNMs must come from the variant's congestion points.
+/// Runs a QCN experiment. Asserts that all CNMs came from the congestion points of the variant.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];
@@ -318,7 +320,8 @@ fn balance_experiment_compares_spreads_without_loss() {
                     "{result}"
                 );
             }
-            // With SACK, TCP detects losses by SACK, otherwise by counting acknowledgements.
+            // TCP detects losses either by SACK or by counting duplicate acknowledgements, so the other counter
+            // must be 0.
             let other = if result["detection"] == "rack" { "/dupack_recoveries" } else { "/sack_recoveries" };
             assert_eq!(number(result, other), 0, "{result}");
         }
@@ -461,7 +464,7 @@ fn raw_data_of_experiment_agree_with_report() {
     });
 }
 
-/// The pipeline forwards a frame every 143 us; the line could carry one every 123 us.
+/// The pipeline forwards a frame every 143 us, although the line could carry one every 123 us.
 #[test]
 fn pipeline_rate_below_line_rate_limits_goodput() {
     let set = |key: &'static str| ["--set", key];

@@ -57,7 +57,7 @@ fn full_egress_queue_halts_the_pipeline() {
     a.send(a.to(c).tag(4, 0).numbered(6).build());
     c.send(c.to(a).tag(4, 0).numbered(7).build());
     wait_for("both", || [1, 3].iter().all(|&port| switch.class(port, 4).rx_frames == 1).then_some(()));
-    // If the pipeline were not halted, earlier frames would have left before this pause.
+    // If the pipeline were not halted, frames 6 and 7 would have left before this pause.
     b.send(frames::pfc(b.mac(), &[(3, 65535), (4, 0)]));
     wait_for("the second pause", || (switch.class(2, 4).pause_received.xon == 1).then_some(()));
     assert_eq!([1, 3].map(|port| switch.class(port, 4).egress.bytes), [0, 0]);
@@ -91,7 +91,7 @@ fn until_forwarded_frames_count_at_ingress_only_in_pipeline() {
     bed.finish(switch);
 }
 
-/// This combination is PFC_wstop of the CaPFC paper.
+/// The combination is called PFC_wstop in the paper on CaPFC.
 #[test]
 fn until_forwarded_accounting_is_lossless_if_pipeline_stops() {
     unstalled(|| {

@@ -117,7 +117,8 @@ fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
             let status = switches[0].status();
             (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
         };
-        // Cut during traffic, however late the switches notice it; then traffic beside the cut wire; then traffic over the repaired one.
+        // Run traffic three times: while the wire is cut (however late the switches notice that), with the wire cut, and with the wire
+        // repaired.
         let cut = run();
         cut.wait_received(FRAMES);
         link(false);
@@ -191,7 +192,7 @@ fn reload_changes_how_a_group_spreads_frames() {
     bed.finish(far);
 }
 
-/// The near end takes its second port out of the group and back.
+/// The near switch takes its second port out of the group, and adds it again.
 #[test] // proves: lacp
 fn member_leaves_and_joins_by_lacp_without_loss() {
     const FRAMES: u64 = 8_000;

@@ -4,7 +4,7 @@ use crate::{PATIENT, bed};
 
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
-/// Half of a sender's load goes to a congested port (RFC 2889).
+/// Half of a sender's load goes to a congested port, as in RFC 2889.
 #[test] // proves: scheduling
 fn congested_port_does_not_slow_frames_to_a_free_port() {
     unstalled(|| {

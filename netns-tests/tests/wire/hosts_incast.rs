@@ -1,4 +1,4 @@
-//! Incast of ordinary programs. Only with agents does the lossless class lose nothing.
+//! Incast of ordinary programs. The lossless class must lose nothing with agents at the hosts, and must lose frames without.
 
 // This file proves promises of SPECIFICATION.md: host-service
 
@@ -27,7 +27,8 @@ impl Outcome {
     }
 }
 
-/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows them within seconds; BBR may not.
+/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows the buffers within seconds; BBR
+/// may not.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();

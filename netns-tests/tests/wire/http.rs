@@ -19,7 +19,7 @@ fn many_addresses() -> String {
     toml
 }
 
-/// Opens clients that request the longest answer, of 10,000 addresses, and never read.
+/// Opens clients that request the longest reply (10,000 addresses) and never read.
 fn open_unread_clients(bed: &Bed) -> Vec<TcpStream> {
     let request = "GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20);
     let ask = || {
@@ -39,7 +39,7 @@ fn http_clients_that_do_not_read_use_bounded_memory() {
     let before = switch.resident_bytes();
     let mut most = before;
     let clients = open_unread_clients(&bed);
-    // The switch answers again once it has closed the connections of clients that did not read.
+    // HTTP works again when the switch has closed the connections of clients that do not read.
     wait_for("HTTP to answer", || {
         most = most.max(switch.resident_bytes());
         switch.get("/healthz").ok()

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use xoff_netns_tests::one_bed_at_a_time;
 
-/// Debian's Python, whose packages the tests need, whatever is on the PATH.
+/// Path of Debian's Python, which has the packages that the tests need, unlike other versions on the PATH.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn assert_pytest_passes(of: &str, tests: &[&str]) {

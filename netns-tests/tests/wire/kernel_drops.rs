@@ -1,4 +1,4 @@
-//! Frames that the kernel drops during a stall, each counted once, by the classes that its port carried meanwhile.
+//! Frames that the kernel drops during a stall of the switch. Each must count once, in the classes that its port carried meanwhile.
 
 // This file proves promises of SPECIFICATION.md: kernel-drops
 
@@ -15,7 +15,7 @@ use crate::{bed, frame};
 const MANY: u32 = 4_000;
 
 struct StallOutcome {
-    /// Sent frames that no host received, minus the reported drops.
+    /// Frames that hosts sent, but that neither arrived nor were reported as dropped.
     missing: u64,
     received_of_class_3: u64,
     verdict: Verdict,
@@ -30,7 +30,7 @@ fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
 
 const SMALL_CHUNKS: &str = "receive_chunks = \"small\"";
 
-/// Sends frames of these classes and lengths, and stops the switch process after the first `before` frames until all are sent.
+/// Sends frames of these classes and lengths. Stops the switch process after the first `before` frames, until all are sent.
 fn stall_of(
     memory: &str,
     mode: &str,
@@ -133,13 +133,13 @@ fn lossless_class_lost_wholly_in_a_stall_breaks_the_promise() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes with 20 of
-/// overhead.
+/// Number of frames that a stall must not lose at 100 Mb/s: a stall of 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256
+/// bytes plus 20 bytes of overhead.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum frames in a stall without loss, with whole receive chunks: 31 more, because a worker may keep up to 31 chunks outside the fill
-/// ring.
+/// Maximum number of frames that a stall does not lose, with whole receive chunks: 31 more, because a worker may keep up to 31 chunks
+/// outside the fill ring.
 const WHOLE: u32 = PROMISED + 31;
-/// Maximum frames in a stall without loss, with small receive chunks: one more for each 512 bytes.
+/// Maximum number of frames that a stall does not lose, with small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 #[test] // proves: memory, headroom
@@ -162,7 +162,7 @@ fn stall_loses_only_frames_beyond_receive_chunks() {
     }
 }
 
-/// A worker refills its ring only from 32 missing chunks on.
+/// Before the stall, up to 31 chunks may be missing from the fill ring, because a worker refills it only in batches of 32.
 #[test] // proves: memory, headroom
 fn stall_after_traffic_loses_no_promised_frame() {
     for before in [31, 32, 63] {
@@ -172,7 +172,8 @@ fn stall_after_traffic_loses_no_promised_frame() {
     }
 }
 
-/// A frame of 512 bytes takes one small chunk, one of 513 two. The promise holds for a mean of 256 bytes (with FCS).
+/// A frame of 512 bytes takes one small chunk, one of 513 bytes takes two. The promise holds if frames have 256 bytes on average (with
+/// FCS).
 #[test] // proves: memory, headroom
 fn stall_with_mixed_frame_lengths_loses_nothing() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
@@ -184,7 +185,8 @@ fn stall_with_mixed_frame_lengths_loses_nothing() {
     }
 }
 
-/// A worker counts a stall only after its sleep, which lasts at most as long as no frame came, or a quarter of the budget.
+/// A worker can measure a stall only after its sleep. The sleep lasts at most as long as no frame came before, or a quarter of the stall
+/// budget.
 #[test]
 fn stall_after_traffic_is_reported_in_full() {
     let bed = bed(2).build();

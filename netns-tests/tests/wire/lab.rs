@@ -94,12 +94,12 @@ fn lab_of_five_lines_accounts_for_every_frame() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // The hosts' kernels may send further frames after the report.
+    // Accept more frames than reported, because the hosts' kernels may send some after the report.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }
 
-/// Each host has more neighbours than the kernel's default `gc_thresh3`.
+/// Each host has more neighbours than the kernel's default `gc_thresh3` allows.
 #[test] // proves: lab-file
 fn all_hosts_of_a_lab_with_64_hosts_reach_each_other() {
     let workspace = Workspace::new();
@@ -223,7 +223,7 @@ fn lab_serves_page_and_reloads_its_switches() {
     succeed(&mut lab(&["down", "--lab", &named(name)]));
 }
 
-/// Senders ignore pauses, and DSCP 24 is lossless. The hosts' kernels drop CNMs, and frames for which no socket is open.
+/// Senders ignore pauses, and DSCP 24 is lossless. The hosts' kernels also drop CNMs, and frames without an open socket.
 #[test]
 fn lab_run_exits_with_1_if_lossless_frames_were_lost() {
     let workspace = Workspace::new();
@@ -263,7 +263,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
     let devices_before = devices();
     for name in ["side-a", "side-b"] {
         let file = workspace.file(name, FIVE_LINES);
-        // The process group ends as when a terminal is closed.
+        // End the process group, as happens when a terminal is closed.
         let output = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
         assert_eq!(output, format!("{}\n", named(name)));
     }
@@ -329,7 +329,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
 fn next_lab_removes_leftovers_of_a_killed_lab() {
     let workspace = Workspace::new();
     let file = workspace.file("killed", FIVE_LINES);
-    // With a shared pipe the test would wait for the sleeping program's output.
+    // Read only the first line of output below: the sleeping program keeps the pipe open.
     let script = "xoff lab exec h1 -- sh -c 'echo $$; exec sleep 1000'";
     let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
     let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script])

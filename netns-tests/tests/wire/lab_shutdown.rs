@@ -38,7 +38,7 @@ fn agents_are_outside_process_group_of_lab_run() {
 fn lab_down_kills_command_that_ignores_signals() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);
-    // A single process, so that none is left after the kill.
+    // Replace the shell by `exec`, so that no process is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -48,7 +48,7 @@ fn lab_down_kills_command_that_ignores_signals() {
     assert!(!is_up(&file));
 }
 
-/// At this speed the pause lasts half a minute.
+/// At this speed, the pause lasts half a minute.
 #[test] // proves: host-guard
 fn lab_fails_if_queues_of_an_agent_were_tampered_with() {
     let workspace = Workspace::new();
@@ -151,7 +151,7 @@ fn signal_during_startup_ends_the_lab() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("was stopped during its start"), "{}", text(&output.stderr));
     assert!(!marker.exists(), "the command of the lab was started");
-    // The lab is killed before it has announced its network, so that no later command finds it.
+    // Kill the lab before it has announced its network, so that no later command can find it.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
     let killed = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
     assert_eq!(killed.status.code(), None);
@@ -162,7 +162,7 @@ fn signal_during_startup_ends_the_lab() {
     holder.wait().unwrap();
 }
 
-/// The agents never start: their configuration is a pipe without a writer.
+/// The agents never start, because their configuration is a pipe without a writer.
 #[test]
 fn signal_ends_lab_that_waits_for_its_agents() {
     let workspace = Workspace::new();
@@ -241,7 +241,7 @@ fn failed_lab_leaves_no_device_in_foreign_namespace() {
     assert!(next.status.success(), "{}{}", text(&next.stdout), text(&next.stderr));
 }
 
-/// The lab gives up waiting before the slow line has carried the queue.
+/// The lab stops waiting before the slow line has carried all queued frames.
 #[test] // proves: lab-account
 fn frames_queued_at_the_end_leave_lab_verdict_unproved() {
     let workspace = Workspace::new();

@@ -1,4 +1,4 @@
-//! A peer that obeys pauses late: within the headroom's time, and later.
+//! Peers that obey pauses late: either within the time that the headroom covers, or later.
 
 use nix::sys::signal::Signal;
 use xoff_host::Obedience;
@@ -7,11 +7,12 @@ use xoff_wire::units::{BitRate, Quanta};
 
 use crate::{BINARY, bed};
 
-/// Time that peers may take to obey: 20 ms, since a quantum is 5.12 us here.
+/// Time that peers may take to obey, in quanta of 5.12 us: 20 ms.
 const RESPONSE_QUANTA: u16 = 3906;
 const FRAME: u64 = 1518;
 
-/// Runs a sender that obeys pauses `late` quanta late. Also returns the number of frames sent until the sender obeyed.
+/// Runs a sender that obeys pauses `late` quanta late. Returns the reports, and the number of frames sent before the
+/// sender obeyed.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
@@ -49,7 +50,7 @@ fn peer_that_obeys_late_within_headroom_loses_no_frame() {
         reports.assert_lossless(&[3]);
         let status = bed.finish(switch);
         let ingress = status.ports[0].classes[3].ingress;
-        // All frames stayed in the switch: up to XOFF in the queue, the rest in the headroom.
+        // All frames stayed in the switch: those up to XOFF in the queue, the others in the headroom.
         assert_eq!(ingress.bytes_max, sent * FRAME, "{ingress:?}");
         assert!(ingress.bytes_max > ingress.xoff_bytes, "{ingress:?}");
         assert_eq!(ingress.headroom_used_max_bytes, ingress.bytes_max - ingress.xoff_bytes, "{ingress:?}");
@@ -80,7 +81,7 @@ fn lost_frames_of_peer_later_than_headroom_are_counted() {
         let response = status.ports[0].classes[3].response;
         assert!(status.ports[0].peer.too_late && response.late_frames > 0, "{response:?}");
         wait_for("the log", || switch.stderr().contains("event=loss phase=over").then_some(()));
-        // SIGHUP arrives as when a terminal is closed.
+        // Send SIGHUP, as a closed terminal does.
         switch.signal(Signal::SIGHUP);
         let Exit { status, stderr, .. } = switch.wait();
         assert_eq!(status.code(), Some(1), "{stderr}");

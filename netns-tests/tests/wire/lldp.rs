@@ -82,7 +82,7 @@ impl Lldpd {
 
 impl Drop for Lldpd {
     fn drop(&mut self) {
-        // lldpd's monitor process ends the others.
+        // Kill lldpd's monitor process, which ends the others.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();
@@ -131,7 +131,7 @@ fn lldpd_and_switch_see_each_other() {
     wait_for("the shutdown LLDPDU to take effect", || (!is_listed()).then_some(()));
 }
 
-/// A daemon at the host interface sends LLDP for the port.
+/// An LLDP daemon at the host interface sends LLDP for the switch's port.
 #[test]
 fn lldpd_at_host_interface_reaches_the_neighbor() {
     let bed = bed_beside_others(1).build();
@@ -145,7 +145,7 @@ fn lldpd_at_host_interface_reaches_the_neighbor() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // lldpd may neither send nor receive on an interface that has just come up, and is restarted then.
+    // Start lldpd again if it neither sends nor receives, which happens at interfaces that have just come up.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));

@@ -4,7 +4,7 @@ use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// A pause of 65535 quanta at 100 Mb/s.
+/// Duration of a pause of 65535 quanta at 100 Mb/s.
 const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
 
 #[test]
@@ -26,7 +26,7 @@ fn class_resumes_at_expiry_if_its_xon_is_lost() {
             wait_for("the end of the pause", || {
                 (switch.class(2, 3).pause_received.durations.count == u64::from(pause)).then_some(())
             });
-            // `nanos` of an expired pause rises until the switch has ended it.
+            // Read the duration only now: `nanos` of an expired pause rises until the switch has ended it.
             let ended = switch.class(2, 3).pause_received;
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");

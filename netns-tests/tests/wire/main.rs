@@ -1,4 +1,4 @@
-//! Tests of the `xoff` binary on real network devices, one file for each behaviour.
+//! Tests of the `xoff` binary with real network devices, one file for each behaviour.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
@@ -100,7 +100,7 @@ fn bed_beside_others(hosts: u8) -> Plan {
     bed(hosts).beside_others()
 }
 
-/// Settings with which large frames stay lossless on a loaded virtual machine.
+/// Settings for large frames to stay lossless on a loaded virtual machine.
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
 
 fn frame(from: &Host, to: &Host, class: u8, number: u32) -> Vec<u8> {

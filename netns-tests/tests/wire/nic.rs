@@ -1,4 +1,4 @@
-//! `xoff nic`: the kernel's stack obeys pauses; the device is restored at the end.
+//! Tests of `xoff nic`: the kernel's stack must obey pauses, and the device must be restored at the end.
 
 // This file proves promises of SPECIFICATION.md: host-pauses
 
@@ -69,7 +69,7 @@ fn agent_ends_pause_after_its_quanta() {
     assert_clean_exit(agent);
 }
 
-/// Without the link loss the pause would last 33 s.
+/// The pause would last 33 s if the link stayed up.
 #[test] // proves: host-service
 fn agent_ends_pauses_at_link_loss() {
     let wire = wire();
@@ -90,7 +90,7 @@ fn agent_ends_pauses_at_link_loss() {
     assert_clean_exit(agent);
 }
 
-/// The flood of control frames exceeds the rate at which the agent reads.
+/// The control frames arrive faster than the agent can read them.
 #[test]
 fn flood_of_control_frames_delays_no_expiry_of_a_pause() {
     let wire = wire();
@@ -217,7 +217,7 @@ fn host_sends_again_after_its_agent_is_killed() {
     wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
-    // Frames dropped with the queues are not counted here.
+    // Do not require that all frames arrive: queued ones are lost with the queues.
     sender.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();

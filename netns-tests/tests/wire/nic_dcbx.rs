@@ -1,4 +1,5 @@
-//! `xoff nic --dcbx willing`: the host takes classes of its switch, and returns to its own.
+//! Tests of `xoff nic --dcbx willing`: the host takes the classes of its switch, and returns to its own when the
+//! switch is gone.
 
 // This file proves promises of SPECIFICATION.md: host-dcbx
 

@@ -14,7 +14,7 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
-/// Milliseconds after the agent's start: before, during and after its changes.
+/// Times of the kill in milliseconds after the agent's start: before, during and after its changes to the device.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
 fn state(wire: &Wire) -> String {
@@ -48,7 +48,8 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Kills an agent at each moment; `check` compares the device's state with the state before.
+/// Starts an agent for each of `MOMENTS`, and kills it after that time. `check` compares the device's state with
+/// the state before.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -106,7 +107,7 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     assert!(!ended.success() && text.contains("another xoff"), "{text}");
     kill_both(agent);
     assert!(wire.arrived(LOSSLESS).is_empty(), "the class is no longer paused");
-    // An operator's later changes must stay.
+    // Change a setting as an operator would. The restoration must keep the new value.
     assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
     let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
     assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());
@@ -117,6 +118,6 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The journal's entry belongs to the device, even if its address changes.
+    // The journal must find the device by its permanent address, even if the address has changed.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

@@ -1,4 +1,5 @@
-//! `xoff nic` repairs queues that others changed, and reports how long pauses may not have been obeyed.
+//! Other programs change the agent's queues. `xoff nic` must repair them, and report how long pauses may not have
+//! been obeyed.
 
 // This file proves promises of SPECIFICATION.md: host-guard
 

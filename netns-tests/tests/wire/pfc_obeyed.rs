@@ -1,4 +1,4 @@
-//! PFC received by the switch: host 1 sends, host 2 pauses. A frame may leave late, but never early.
+//! The switch obeys PFC: host 1 sends, host 2 pauses. A frame may leave late after a pause, but never early.
 
 // This file proves promises of SPECIFICATION.md: pause-timing
 
@@ -51,7 +51,8 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Waits for the end, because `nanos` rises until the switch ends an expired pause.
+    /// Returns the duration of the pause after its end, because `nanos` rises until the switch ends an expired
+    /// pause.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

@@ -1,4 +1,5 @@
-//! Pause frames of the switch, byte by byte, by tshark and scapy. Host 2 pauses port 2; frames queue there until the switch pauses host 1.
+//! The switch sends PFC frames, which tshark and scapy decode byte by byte. Host 2 pauses port 2, where frames queue until the switch
+//! pauses host 1.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{bed_beside_others, frame};
 
-/// A pause of 65535 quanta at 1 Mb/s.
+/// Duration of a pause of 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
 
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";

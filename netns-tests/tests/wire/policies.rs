@@ -14,7 +14,7 @@ fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).unwrap())
 }
 
-/// PFC would pause only above 4 MB at ingress. CaPFC pauses already for 25 KB at egress.
+/// PFC would pause only above 4 MB at ingress; CaPFC pauses at 25 KB at egress.
 #[test] // proves: capfc
 fn capfc_pauses_culprits_of_congested_queue() {
     for policy in ["capfc-stop-max", "capfc-stop-calibrate"] {

@@ -25,7 +25,8 @@ struct Privileges {
     seccomp: String,
 }
 
-/// Returns each thread's privileges by name. The main and the signal thread have the program's name.
+/// Returns the privileges of each thread by the thread's name. The main thread and the signal thread have the
+/// program's name.
 fn privileges(switch: &Switch) -> BTreeMap<String, Privileges> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();
@@ -78,7 +79,7 @@ fn ping(bed: &Bed) {
 
 fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
-    // Binding the HTTP port needs a privilege, serving does not.
+    // Make the HTTP port privileged: a thread without privileges must still be able to serve it.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmode = \"generic\"").switch(switch_lines));
     assert_ne!(devices(bed), before, "the XDP program is missing");
@@ -92,7 +93,7 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // Process metrics read files, the XDP program's drops a BPF map.
+    // Read metrics, because they need access to files and to a BPF map (the drops of the XDP program).
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");

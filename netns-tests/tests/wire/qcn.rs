@@ -8,7 +8,7 @@ use xoff_wire::{CnTag, Header, Tci};
 
 use crate::{PATIENT, bed, frame};
 
-/// Settings with a set point far below XOFF, and a sample about every ten frames.
+/// Settings with a set point far below XOFF, and a sample after about ten frames.
 const POINTS: &str = "set_point = \"30KB\"\nsample_every = \"40KB\"\nframes_per_cnm = 20\n";
 const XOFF: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"300KB\"";
 const FRAMES: u64 = 12_000;
@@ -92,7 +92,7 @@ fn cnm_quotes_the_sampled_frame() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        // The hosts' kernels drop tagged frames of unknown protocols, so `finish` would fail.
+        // Check only the verdict: the hosts' kernels drop tagged frames of unknown protocols, so `finish` would fail.
         assert!(switch.status().verdict.lossless);
         assert!(switch.stop().status.success());
     }
@@ -166,7 +166,8 @@ fn wireshark_dissector_flags_malformed_cnms_and_lists() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // Malformed: cut off; a pause outside of the vector; a second class in the vector; no flow; flows that resume beside a pause.
+    // Malformed lists: cut off, a pause without its class in the vector, a second class in the vector, no flow, flows to resume
+    // beside a pause.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

@@ -92,7 +92,7 @@ fn refused_reload_names_all_reasons_for_a_restart() {
     assert!(!done && text.contains("switch.toml is not valid:") && text.contains("`xof`"), "{text}");
     assert!(text.contains("line "), "{text}");
     assert_eq!(visible_state(&switch), before);
-    // This needs more memory than the switch has reserved.
+    // The new headroom needs more memory than the switch has reserved.
     switch.write(&config(&bed).more(&lossless("300MB", "50KB")));
     let (done, text) = reload(&bed, &[]);
     assert!(!done && text.contains("buffer memory of worker 0"), "{text}");

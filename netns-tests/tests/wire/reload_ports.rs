@@ -14,7 +14,7 @@ fn config(ports: u8) -> Config {
     at("100M", ports)
 }
 
-/// Returns lines so slow that a pause lasts more than three seconds.
+/// Returns a configuration with lines so slow that a pause lasts more than three seconds.
 fn slow(ports: u8) -> Config {
     at("10M", ports)
 }
@@ -78,7 +78,7 @@ fn adding_and_removing_ports_under_load_is_lossless() {
 
 const TOO_MANY: u32 = 10_000;
 
-/// While the port is opened, its rings overflow.
+/// The rings of the new port overflow before the switch has opened it.
 #[test]
 fn frames_that_arrive_before_port_is_added_count_as_no_loss() {
     unstalled(|| {
@@ -178,7 +178,7 @@ fn removed_port_sends_xon_and_drains_its_queues() {
     switch.write(&small(3));
     let mut reload = Command::new(BINARY);
     reload.arg("reload");
-    // The peer sends its XON only after the switch has sent one.
+    // Let the peer send XON only after the switch has sent XON.
     let is_let_go = |bytes: &[u8]| frames::pfc_time(bytes, 3) == Some(0);
     let mut lets_go = true;
     bed.watched_by(reload, |_| {

@@ -4,7 +4,7 @@ use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
 
 use crate::{PATIENT, bed, frame};
 
-/// Thresholds; two frames of 1000 bytes reach XOFF. A pause at 10 Mb/s lasts 3.4 s.
+/// Thresholds that two frames of 1000 bytes reach. A pause at 10 Mb/s lasts 3.4 s.
 const SMALL: &str = "[class.3]\nxoff = 2000\n[class.4]\nxoff = 2000";
 
 fn programs(bed: &Bed) -> usize {
@@ -67,7 +67,7 @@ fn restarted_switch_forgets_received_pauses() {
     bed.finish(switch);
 }
 
-/// Kills a switch that pauses host 1. The XON and the queued frames are lost.
+/// Kills a switch while it pauses host 1, so that no XON is sent. Queued frames are lost.
 fn kill_while_sender_is_held(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);

@@ -1,4 +1,4 @@
-//! IGMP and MLD snooping with memberships of real hosts, and queries that scapy composed.
+//! IGMP and MLD snooping, with memberships of real hosts and with queries built by scapy.
 
 // This file proves promises of SPECIFICATION.md: snooping
 
@@ -12,7 +12,8 @@ use xoff_wire::units::MacAddr;
 use crate::reload::reload;
 use crate::{BINARY, bed_beside_others};
 
-/// General queries of IGMPv2 and MLDv1 with response times of 100 ms, and an IGMPv2 query for 239.1.2.3.
+/// Script that sends general queries of IGMPv2 and MLDv1 with response times of 100 ms, and an IGMPv2 query for
+/// 239.1.2.3.
 const IGMP_QUERY: &str =
     "01005e0000010200000000010800460000200001000001023ad50a000001e0000001940400001101eefe00000000";
 const MLD_QUERY: &str = "33330000000102000000000186dd6000000000200001fe80000000000000000000fffe000001ff0200000000000000000000\
@@ -43,7 +44,7 @@ fn joined(host: &Host) -> Child {
     host.start("/usr/bin/python3", &["-c", JOIN])
 }
 
-/// Returns an IPv4 or IPv6 packet to a group, with a number.
+/// Returns an IPv4 packet to a group, with the number as payload.
 fn packet(from: &Host, group: [u8; 4], number: u8) -> Vec<u8> {
     let mut frame = Frame::new(from.mac(), MacAddr([1, 0, 0x5e, group[1] & 0x7f, group[2], group[3]]))
         .udp(0, &[number])
@@ -68,7 +69,8 @@ fn received(bed: &Bed, to: usize, last: u32) -> Vec<u8> {
     bed.host(to).tap().all().iter().filter_map(|frame| number(&frame.bytes)).collect()
 }
 
-/// Sends one packet to each kind of group, from host 1. Returns the numbers that hosts 2 to 4 received.
+/// Sends one packet to each kind of group from host 1. Returns the numbers of the packets that hosts 2 to 4
+/// received.
 fn deliveries(bed: &Bed, last: u32) -> [Vec<u8>; 3] {
     let from = bed.host(1);
     (2..=4).for_each(|host| bed.host(host).tap().clear());

@@ -1,4 +1,5 @@
-//! Unknown neighbours: lossless frames wait for the resolution, and count as lost if it fails.
+//! Unknown neighbours: lossless frames wait until the neighbour's address is resolved, and count as lost if that
+//! fails.
 
 use super::*;
 
