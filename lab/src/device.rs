@@ -69,7 +69,7 @@ impl Device {
         Ok(read_link(&self.namespace, &self.name)?.header.flags.contains(LinkFlags::Up))
     }
 
-    /// Sets a veth device up or down. Its peer gets or loses the carrier.
+    /// Sets a veth device and its peer's carrier up or down.
     pub fn set_up(&self, up: bool) -> Result<(), LabError> {
         let what = format!("set {} {}", self.name, if up { "up" } else { "down" });
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
@@ -81,7 +81,7 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.request(link, 0))
     }
 
-    /// Adds an IP address. The first IPv6 address also enables IPv6 on the device.
+    /// Adds an IP address; the first IPv6 address enables IPv6.
     pub fn add_address(&self, address: IpAddr, prefix_len: u8) -> Result<(), LabError> {
         if address.is_ipv6() {
             self.silence_ipv6()?;
@@ -110,14 +110,14 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds neighbour entries in the state `stale`. Without entries, the kernel reorders frames, and drops some
-    /// uncounted, while it resolves addresses.
+    /// Adds stale neighbour entries. Without any, the kernel reorders and drops frames, uncounted, while it
+    /// resolves addresses.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Mark entries as `ExtLearned`, which the kernel's limit of 1,024 for all namespaces (`gc_thresh3`) does
-        // not count.
+        // Entries marked `ExtLearned` do not count towards the kernel's limit of 1,024 for all namespaces
+        // (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -138,7 +138,7 @@ impl Device {
         })
     }
 
-    /// Turns offloads off, so that the kernel sends complete frames: segmented, with VLAN tags and checksums.
+    /// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order.
     pub fn finish_frames(&self) -> Result<(), LabError> {
         self.namespace.try_run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
             what: format!("turn offloads of {} off", self.name),
@@ -194,7 +194,6 @@ impl Device {
     }
 }
 
-/// Counters of a device since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub rx_packets: u64,

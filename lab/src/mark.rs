@@ -1,5 +1,4 @@
-//! Marks of a lab on network devices, by which leftovers are found. A mark is the device's alias text, so it
-//! disappears with the device.
+//! Marks on network devices, by which a lab finds leftovers: alias texts, which disappear with the device.
 
 use xoff_netlink::link_named;
 use xoff_netlink::packet_route::link::LinkAttribute;
@@ -7,7 +6,7 @@ use xoff_netlink::packet_route::link::LinkAttribute;
 use super::netlink::netlink;
 use super::{LabError, Namespace};
 
-/// Writes `mark` to a device. A mark at the loopback device stands for its namespace.
+/// Marks a device; a loopback device stands for its namespace.
 pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), LabError> {
     let mut link = link_named(device);
     link.attributes.push(LinkAttribute::IfAlias(mark.to_owned()));

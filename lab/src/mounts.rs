@@ -1,5 +1,4 @@
-//! Private files for the programs of a namespace: `/etc/hosts`, a `/sys` that shows its devices, a host name, and
-//! directories in memory.
+//! Private files for a namespace's programs: `/etc/hosts`, `/sys`, host name, and directories in memory.
 
 use std::fs;
 use std::io;
@@ -9,7 +8,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::sethostname;
 
-/// Temporary mount point of a file system in memory. The unmount reveals the directory's content again.
+/// Temporary mount point; its content reappears after the unmount.
 const FOR_A_MOMENT: &str = "/run";
 
 pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {

@@ -20,7 +20,7 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Network namespace, shared by clones of this value. It ends when no clone, process, socket or thread is left in it.
+/// Network namespace, shared by clones. It ends with its last clone, process, socket and thread.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -40,10 +40,10 @@ impl Namespace {
         Namespace::kept(name, enter_new)
     }
 
-    /// Opens an existing namespace by its `file`: `/run/netns/NAME` or `/proc/PID/ns/net`.
+    /// Opens an existing namespace: `/run/netns/NAME` or `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// Fails if `file` is no network namespace, or if this process may not enter the namespace.
+    /// Fails if `file` is no network namespace, or this process may not enter it.
     pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
         Namespace::kept(name, move || {
             setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
@@ -82,8 +82,7 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a new thread inside the namespace. Sockets that `work` opens stay in the namespace. Propagates a
-    /// panic.
+    /// Runs `work` in a new thread inside the namespace, where its sockets stay. Propagates a panic.
     ///
     /// # Errors
     /// Fails if `work` fails or the system refuses a thread.
@@ -123,8 +122,7 @@ impl Namespace {
         })
     }
 
-    /// Gives programs that start later a private `/etc/hosts` with the text `hosts`, a `/sys` that shows only the
-    /// namespace's devices, and a host name.
+    /// Gives later programs a private `/etc/hosts` with the text `hosts`, `/sys` and host name.
     pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
         let name = self.name().to_owned();
         self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
@@ -134,7 +132,7 @@ impl Namespace {
         })
     }
 
-    /// Gives programs that start later private directories in memory at `places`, which contain `files`.
+    /// Gives later programs private directories in memory at `places`, with `files`.
     pub fn own_directories(
         &self,
         places: &'static [&'static str],
@@ -168,7 +166,7 @@ impl Namespace {
         format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
     }
 
-    /// Starts a program inside the namespace. The program is killed when the namespace's thread ends.
+    /// Starts a program inside the namespace; it is killed when the namespace's thread ends.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         self.on_keeper(move || command.spawn())
     }

@@ -2,11 +2,11 @@ use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Maximum number of threads. They mostly wait for the kernel, so their number may exceed that of processors.
+/// Maximum number of threads, which mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
-/// Runs `work` for all items in parallel; returns the results in the order of the items. Propagates a panic. The
-/// calling thread also works, alone if the system refuses more threads.
+/// Runs `work` for all items in parallel, and keeps their order. Propagates a panic. If the system refuses threads,
+/// the caller does all work.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());
@@ -46,8 +46,7 @@ pub(crate) mod tests {
         let pages: u64 = pages.split_once(' ').unwrap().0.parse().unwrap();
         let (soft, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
         setrlimit(Resource::RLIMIT_AS, (pages << 12) + (1 << 20), hard).unwrap();
-        // Start threads until the system refuses one. This uses up the stacks of ended threads, which the C library
-        // keeps for new threads.
+        // Use up the stacks of ended threads, which the C library keeps for new ones.
         let parked: Vec<_> = iter::from_fn(|| thread::Builder::new().spawn(thread::park).ok()).collect();
         let result = work();
         setrlimit(Resource::RLIMIT_AS, soft, hard).unwrap();

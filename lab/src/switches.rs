@@ -14,8 +14,7 @@ fn handle(running: &Running) -> SwitchHandle {
     (Arc::clone(running.view()), running.reloads().cloned())
 }
 
-/// Running switches with their namespaces. A switch stops in its own namespace, because a generic XDP program can
-/// be detached only there.
+/// Running switches, each with the namespace in which it must stop, to detach a generic XDP program.
 #[derive(Debug, Default)]
 pub struct Switches(Vec<(Namespace, Option<Running>)>);
 
@@ -28,7 +27,7 @@ impl Switches {
         Switches::start_from(configs, |_| None)
     }
 
-    /// Starts the switches. `source` may give each of them a file for reloads.
+    /// Starts switches, each with a file for reloads if `source` gives one.
     ///
     /// # Errors
     /// Fails as [`Switches::start`] does.
@@ -79,7 +78,6 @@ impl Switches {
         self.0.iter().filter_map(|(_, running)| Some(handle(running.as_ref()?))).collect()
     }
 
-    /// Stops all switches; returns their final states, or the errors of their threads.
     pub fn stop(&mut self) -> Vec<Option<Result<Status, ThreadError>>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| {
             namespace.on_keeper(|| running.map(Running::stop))

@@ -1,11 +1,11 @@
-//! Connects a link of the lab to a virtual machine's TAP device.
+//! Connects a link to a virtual machine's TAP device.
 //!
 //! ```text
 //!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
 //! ```
 //!
-//! All frames pass, including MAC control frames, which a bridge would discard. The veth is shaped to the link's rate, because a TAP has
-//! none; so few frames of a paused guest are in flight.
+//! All frames pass, including MAC control frames, which a bridge would discard. The veth is shaped to the link's rate, so that few
+//! frames of a paused guest are in flight.
 
 use std::io;
 
@@ -35,10 +35,10 @@ pub struct Tie {
 }
 
 impl Tie {
-    /// Connects the TAP device `tap` to a link's end `wire` in the same namespace, and shapes frames to the rate `line`.
+    /// Connects `tap` to the link's end `wire` in the same namespace, shaped to the rate `line`.
     ///
     /// # Errors
-    /// Fails if the kernel lacks clsact, cls_bpf, mirred or tbf, or if another program uses the TAP's clsact.
+    /// Fails if the kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP's clsact is in use.
     pub fn new(tap: Device, wire: &Device, line: BitRate) -> Result<Tie, LabError> {
         let [at_tap, at_wire] = [&tap, wire].map(Device::ifindex);
         let rate = Rate { bytes_per_second: line.bits_per_second() / 8, overhead: OVERHEAD, least: LEAST };

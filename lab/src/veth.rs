@@ -12,7 +12,7 @@ use super::{Device, LabError, Namespace};
 pub struct VethOptions {
     pub mtu: u32,
     pub queues: u32,
-    /// Maximum number of packets in the queueing discipline. If it is 0, a full veth drops frames instead of blocking the sender.
+    /// Maximum packets in the queueing discipline. With 0, a full veth drops frames instead of blocking the sender.
     pub txqueuelen: u32,
 }
 
@@ -37,7 +37,7 @@ impl Namespace {
         VethEnd::new(self, device)
     }
 
-    /// Deletes all devices of a group, with their veth peers, in one request. The kernel then waits only once.
+    /// Deletes a group of devices and their veth peers in one request, for which the kernel waits only once.
     pub fn delete_group(&self, group: u32) -> Result<(), LabError> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::Group(group));
@@ -102,8 +102,7 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Disable IPv6, so that a device in an existing namespace sends nothing before its peer is ready. Ignore the error of a kernel
-    // without IPv6.
+    // Keep the device silent until its peer is ready. A kernel without IPv6 lacks the setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {

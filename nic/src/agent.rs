@@ -1,8 +1,6 @@
-//! Thread of the agent `xoff nic`. Sleeps until a frame arrives or a pause ends, then applies each change of the [`PauseController`] by a
-//! netlink message.
+//! Thread of the agent `xoff nic`, which applies each change of the [`PauseController`] by a netlink message.
 //!
-//! Before the agent stops a class, it sends the end of the pause to the [`Guard`]. So no class stays stopped if this thread dies or
-//! stalls.
+//! Before it stops a class, it sends the end of the pause to the [`Guard`]. So no class stays stopped if this thread dies or stalls.
 
 mod check;
 mod reclaim;
@@ -40,7 +38,7 @@ use crate::view::{NicView, list};
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
-/// Real-time priority of the agent: above most programs' threads, below the kernel's.
+/// Real-time priority of the agent: above most threads, below the kernel's.
 pub(crate) const PRIORITY: i32 = 40;
 
 #[derive(Debug, thiserror::Error)]
@@ -83,11 +81,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Claims a device in the thread's network namespace, and builds the queues with which classes can be stopped. `guard` must be a
-    /// command that calls [`guard::run_guard`].
+    /// Installs the agent's queues at a device in the thread's network namespace. `guard` is a command that calls [`guard::run_guard`].
     ///
     /// # Errors
-    /// Fails if a part of the setup is refused; the device then stays as it was.
+    /// Fails if a part is refused; the device then stays as it was.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
@@ -97,7 +94,7 @@ impl Agent {
         let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
-        // Start the guard first, so that it restores the device if this process dies.
+        // Start the guard first: it restores the device if this process dies.
         let guard = Guard::start(guard).map_err(refused("cannot start the guard of the queues"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
@@ -226,7 +223,7 @@ impl Agent {
         }
     }
 
-    /// Reads link events before frames: pauses that arrive after a loss of the link must be obeyed, while earlier ones end with the link.
+    /// Reads link events before frames, because pauses that arrive after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("cannot watch the link"))?;
@@ -353,7 +350,7 @@ impl Agent {
         if own.dcbx != Dcbx::Willing {
             return Ok(());
         }
-        // Try again in a second instead of waiting for the LLDP thread, which has no real-time priority.
+        // Do not wait for the LLDP thread, which has no real-time priority; try again in a second.
         let Ok(announced) = view.announced.try_lock().map(|announced| announced.clone()) else {
             return Ok(());
         };

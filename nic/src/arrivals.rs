@@ -1,5 +1,5 @@
-//! Arrival times of frames: the kernel's timestamps, converted to the agent's clock. Somebody may set the wall clock between timestamp
-//! and conversion. So a frame never counts as older than the last read that found no frame, or than the frame before.
+//! Arrival times of frames: kernel timestamps converted to the agent's clock. Because the wall clock may jump, no frame counts as
+//! older than the last read without frames, or than its predecessor.
 
 use xoff_wire::units::Nanos;
 

@@ -1,8 +1,7 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch for all lossless classes.
 //!
-//! The host pauses at a limit of bytes in the fullest UDP socket: UDP has no flow control, and drops datagrams when that buffer is full.
-//! RDMA traffic bypasses sockets and is not considered. The pause ends at half of the limit, and is refreshed as by a switch's port
-//! ([`Held`]).
+//! The pause begins at a limit of bytes in the fullest UDP socket, because UDP has no flow control, and ends at half of the limit. RDMA
+//! bypasses sockets. Refreshes are those of a switch's port ([`Held`]).
 
 use std::fs;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
-/// Interval between readings of the backlog. A socket must have space for the frames that arrive in one interval above the limit.
+/// Interval between readings of the backlog. A socket must hold the frames of one interval above the limit.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -140,7 +139,7 @@ fn fullest() -> Bytes {
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// Parses a line of /proc/net/udp; returns the bytes in the socket's receive queue.
+/// Parses the receive queue in bytes from a line of /proc/net/udp.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()

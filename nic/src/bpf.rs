@@ -1,5 +1,4 @@
-//! Instructions of classic BPF that several programs share, and offsets at which BPF reads a frame's metadata (`SKF_AD_OFF` in
-//! linux/filter.h).
+//! Instructions of classic BPF, and offsets of a frame's metadata (`SKF_AD_OFF` in linux/filter.h).
 
 pub(crate) const LOAD_WORD: u16 = 0x20;
 pub(crate) const LOAD_HALF: u16 = 0x28;
@@ -12,5 +11,5 @@ pub(crate) const VLAN_TAG: u32 = PROTOCOL + 44;
 pub(crate) const VLAN_TAG_PRESENT: u32 = PROTOCOL + 48;
 pub(crate) const VLAN_TPID: u32 = PROTOCOL + 60;
 
-/// Protocol number with which a packet socket receives frames of every EtherType (`ETH_P_ALL`).
+/// Protocol for frames of every EtherType (`ETH_P_ALL`).
 pub(crate) const ALL: u16 = 3;

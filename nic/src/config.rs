@@ -1,5 +1,4 @@
-//! Settings of a host's agent (`xoff nic FILE`). Arguments of the command line take precedence over the file, and
-//! the file over defaults.
+//! Settings of a host's agent (`xoff nic FILE`). Arguments override the file, and the file defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -14,7 +13,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Dcbx, Trust};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default address of the HTTP server: loopback, and the port number after a switch's default.
+/// Default of `nic.http`: loopback, and the port after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
@@ -82,20 +81,20 @@ pub struct NicSettings {
     pub speed: BitRate,
     pub lossless: ClassSet,
     pub trust: Trust,
-    /// Class of a frame that has no DSCP or PCP, whichever `trust` selects.
+    /// Class of a frame without DSCP or PCP, as `trust` selects.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
-    /// Use of LLDP and DCBX. With [`Dcbx::Willing`], the host takes lossless classes and DSCP map from the switch.
+    /// Use of LLDP and DCBX. A [`Dcbx::Willing`] host takes lossless classes and DSCP map from its switch.
     pub dcbx: Dcbx,
-    /// Settings of QCN's reaction points, one for each class. With `None`, CNMs are only counted.
+    /// Settings of QCN's reaction points, one per class; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     pub obey_rates: bool,
-    /// Bytes in the receive queue of a UDP socket above which the host pauses the switch; `None` for never.
+    /// Bytes in a UDP socket's receive queue at which the host pauses the switch; `None`: never.
     pub pause_above: Option<Bytes>,
     /// Duration of a sent pause, in quanta (512 bit times).
     pub pause_time: Quanta,
-    /// Setting `peer_response` of the switch's port, if the operator has given it to the agent.
+    /// `peer_response` of the switch's port, if the operator gave it.
     pub peer_response: Option<Nanos>,
     pub real_time: bool,
     pub http: Option<HttpAt>,

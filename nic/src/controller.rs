@@ -1,10 +1,7 @@
-//! Pause controller of a host: decides when each class must be stopped, started or limited to a rate. Its input are frames and the time
-//! only. A [`Gate`] processes pauses and rates (GFC), as in the dataplane.
+//! Pause controller of a host: decides from frames and the time when to stop, start or limit a class. A [`Gate`] processes pauses and
+//! rates (GFC), as in the dataplane.
 //!
-//! QCN has one reaction point per class, because frames of the kernel carry no CN-TAG, and queueing disciplines know no flows. The
-//! priority of the frame in a CNM gives the class.
-//!
-//! The rate of a class changes at most every [`LIMIT_EVERY`], so that the thread has time to obey pauses.
+//! QCN has one reaction point per class, because queueing disciplines know no flows. The priority in a CNM gives the class.
 
 use xoff_flow_control::congestion::ReactionPoint;
 use xoff_host::{Gate, Notices, Obedience, PauseCounts};
@@ -19,10 +16,10 @@ pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Interval at which a change that the kernel refused is tried again.
+/// Interval between attempts at a refused change.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Maximum bytes reported to a reaction point in one call: less than its shortest byte cycle, so that no cycle is skipped.
+/// Maximum bytes reported to a reaction point at once: less than its shortest byte cycle, so that none is skipped.
 const PORTION: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +81,8 @@ impl PauseController {
         }
     }
 
-    /// Processes a MAC control frame or a CNM that arrived at `now`, perhaps before the time of the previous call. Returns the classes
-    /// that the frame pauses.
+    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the previous call's time. Returns the classes paused by the
+    /// frame.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -116,7 +113,7 @@ impl PauseController {
         paused
     }
 
-    /// Ends all pauses and GFC rates. Rates of QCN stay, because they express the congestion of the network, not of the link.
+    /// Ends all pauses and GFC rates. QCN's rates stay, because they reflect the network's congestion.
     pub fn link_lost(&mut self, now: Nanos) {
         self.gate.link_lost(now);
     }
@@ -130,7 +127,7 @@ impl PauseController {
         self.address = address;
     }
 
-    /// Reports the total bytes that a class has sent. The first report only sets the start value.
+    /// Reports the total bytes sent by a class. The first report only sets the start value.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -146,7 +143,7 @@ impl PauseController {
         }
     }
 
-    /// Returns the classes with a rate limit; the caller must report the bytes that they send.
+    /// Returns the rate-limited classes, whose sent bytes must be reported.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {
@@ -155,7 +152,7 @@ impl PauseController {
         Class::ALL.into_iter().filter(limited).collect()
     }
 
-    /// Returns whether no sent bytes have been reported yet for a class with a rate limit.
+    /// Returns whether a rate-limited class lacks its first report of sent bytes.
     #[must_use]
     pub fn needs_first_report(&self) -> bool {
         self.counted().iter().any(|class| self.reported[class.index()].is_none())
@@ -177,7 +174,7 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard started the class. The agent must stop a class that is still paused again.
+    /// Records that the guard started a class, which must be stopped again if still paused.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }
@@ -188,7 +185,7 @@ impl PauseController {
         for point in self.points.iter_mut().flatten() {
             point.advance(now);
         }
-        // Stop classes before starting others, because each frame of a paused class takes headroom at the switch.
+        // Stop classes first, because each frame of a paused class takes headroom at the switch.
         let mut stops = paused.iter().filter(|class| {
             let applied = &self.applied[class.index()];
             !applied.stopped && now >= applied.again_from
@@ -260,7 +257,7 @@ impl PauseController {
         self.gate.until(class)
     }
 
-    /// Returns the numbers of received CNMs: well-formed ones in total, well-formed ones by class, and malformed ones by defect.
+    /// Returns the numbers of received CNMs: well-formed, well-formed by class, malformed by defect.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())

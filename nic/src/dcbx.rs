@@ -1,5 +1,5 @@
-//! LLDP and DCBX of a host, in a separate thread, so that no LLDPDU delays a pause. The host announces its classes. With `dcbx =
-//! "willing"`, the host takes the classes of its DCBX neighbor, if there is exactly one.
+//! LLDP and DCBX of a host, in a separate thread so that no LLDPDU delays a pause. With `dcbx = "willing"`, the host takes the
+//! classes of its DCBX neighbor, if there is exactly one.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::AsFd as _;
@@ -28,16 +28,16 @@ use crate::sockets::{AT_MOST, Device};
 use crate::view::NicView;
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
-/// Time after the link comes up during which a willing host announces no classes, because it has not yet taken the switch's.
+/// Time after link up in which a willing host announces no classes, because it awaits those of the switch.
 const UNDECIDED_FOR: Nanos = Nanos::from_secs(3);
-/// Sleep of the thread after it has read the maximum number of frames at once, so that a flood does not occupy a core.
+/// Sleep after each full batch of frames, so that a flood occupies no core.
 const AFTER_FLOOD: Duration = Duration::from_millis(10);
 const FRAME_MAX: usize = 9_216;
 const HEADER: u32 = 14;
 
 pub(crate) const PORT: PortId = PortId(0);
 
-/// Returns the announcement of the switch from which the host takes its classes, if any.
+/// Returns the announcement from which the host takes its classes.
 pub(crate) fn followed<'a>(
     own: &NicSettings,
     announced: Option<&'a Announcement>,
@@ -47,7 +47,7 @@ pub(crate) fn followed<'a>(
     announced.filter(is_readable).filter(|it| own.dcbx == Dcbx::Willing && !is_willing(it))
 }
 
-/// Returns the host's own settings, with the lossless classes and DSCP map of the switch if the host follows it.
+/// Returns the settings `own`, with lossless classes and DSCP map of the switch that the host follows.
 pub(crate) fn follow(own: &NicSettings, announced: Option<&Announcement>) -> NicSettings {
     let mut settings = own.clone();
     let Some(announced) = followed(own, announced) else { return settings };
@@ -68,7 +68,7 @@ pub(crate) fn is_followed(view: &NicView) -> bool {
         && *view.in_force.get() == follow(&view.settings, announced.as_ref())
 }
 
-/// Describes the host as if it were a switch's port, so that a port's code builds and compares its announcements.
+/// Describes the host as a switch's port, whose code builds and compares announcements.
 pub(crate) fn port(settings: &NicSettings, address: MacAddr, mtu: u32) -> PortSettings {
     let lossless = settings.lossless;
     let class = |class: Class| ClassSettings {
@@ -197,8 +197,8 @@ impl LldpHost {
         port.timer.next().min(port.table.next_expiry()).min(self.next_look)
     }
 
-    /// Lets `change` alter the port's state; it also returns whether announcements must be compared again. Publishes the announcement
-    /// to follow. Logs after the lock is released.
+    /// Applies `change` to the port's state; the change also returns whether to compare announcements again. Publishes the
+    /// announcement to follow, and logs after unlocking.
     fn update<T>(
         &mut self,
         now: Nanos,
@@ -278,7 +278,7 @@ impl LldpHost {
     }
 }
 
-/// Opens a socket for untagged LLDPDUs. It also works beside another LLDP daemon, or if the device is a port of a kernel bridge.
+/// Opens a socket for untagged LLDPDUs, which works beside another daemon, and at a kernel bridge's port.
 fn receiver(ifindex: i32) -> io::Result<Socket> {
     let filter = [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),

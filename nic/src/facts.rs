@@ -13,7 +13,7 @@ use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
 
-/// Drivers that do not pass MAC control frames to the host while the device's own flow control is on.
+/// Drivers that keep MAC control from the host while the device's flow control is on.
 const SWALLOWING: [&str; 16] = [
     "atlantic",
     "be2net",
@@ -53,7 +53,7 @@ pub struct Facts {
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
     Received,
-    /// The device or another component consumes pause frames before the agent can see them.
+    /// The device or another component consumes pause frames.
     Swallowed,
     #[default]
     Unknown,
@@ -151,8 +151,7 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Returns whether an RDMA device is a software one, which uses the kernel's queues: rxe, recognized by its parent,
-/// or siw, which has no device.
+/// Returns whether an RDMA device uses the kernel's queues: rxe (by its parent) or siw (which has no device).
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

@@ -1,14 +1,13 @@
-//! The guard: a second process, which opens queues that the agent failed to open.
+//! Guard: a second process, which opens queues that the agent failed to open.
 //!
-//! The kernel keeps a queue stopped even after the process that stopped it has died. So the agent sends its guard the end of each stop in
-//! advance. The guard opens an overdue class and notifies the agent. If the agent dies, the guard starts all classes and restores the
-//! device. If both are killed, the next agent adopts the queues.
+//! The kernel keeps a queue stopped after the agent's death. So the agent sends the guard the end of each stop in advance. The guard opens
+//! an overdue class and notifies the agent. If the agent dies, the guard restores the device. If both are killed, the next agent adopts the
+//! queues.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
 //!         <------- class that it opened -------
 //! ```
-//!
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -29,8 +28,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after the end of a pause at which the guard opens a class that is still stopped. An agent that gets a processor starts the class
-/// earlier.
+/// Time after the end of a pause at which the guard opens a class. A scheduled agent does so earlier.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time on the monotonic clock, which agent and guard share.
@@ -44,8 +42,7 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// Message to the guard: the time at which the stop of a class ends (in the past if the class is running), or a farewell after the device
-/// is restored.
+/// Message to the guard: end of a class's stop (in the past if the class is running), or a farewell after restoration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -80,7 +77,7 @@ impl Message {
 
 #[derive(Debug)]
 pub struct GuardEvents {
-    /// Classes that the guard opened. The agent must stop those again that are still paused.
+    /// Classes that the guard opened; the agent must stop paused ones again.
     pub opened: ClassSet,
     pub replaced: Option<io::Result<()>>,
 }
@@ -99,8 +96,7 @@ impl Guard {
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard in the thread's network namespace. Call this before the first change of the device. `command` must call
-    /// [`run_guard`].
+    /// Starts a guard in the thread's network namespace, before the device is changed. `command` must call [`run_guard`].
     pub fn start(mut command: Command) -> io::Result<Guard> {
         command.process_group(0).stdout(Stdio::null());
         let (child, socket) = Guard::spawn(&mut command)?;
@@ -116,8 +112,7 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the time at which the stop of a class ends, on the clock of [`now`]. Call this before the stop, and with [`Nanos::ZERO`] after
-    /// the start.
+    /// Sends the end of a class's stop, on the clock of [`now`]. Call this before the stop, and with [`Nanos::ZERO`] after the start.
     pub fn send_deadline(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -127,7 +122,7 @@ impl Guard {
     }
 
     fn say(&mut self, message: Message) {
-        // If the write fails, the guard has died or left hundreds of messages unread: [`Guard::check`] replaces it.
+        // After a failure, [`Guard::check`] replaces the guard: it died, or left hundreds of messages unread.
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
@@ -179,7 +174,7 @@ impl Guard {
         self.child.id()
     }
 
-    /// Ends the guard after the device has been restored. Kills a guard that does not end in time.
+    /// Ends the guard after the restoration, by a kill if it is late.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.say(Message::Farewell);
         self.socket.shutdown(Shutdown::Write)?;
@@ -193,12 +188,12 @@ impl Guard {
 
 pub fn run_guard(device: &str) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
-    // Ignore these signals, because the guard must outlive its agent. The kernel sends SIGHUP to a stopped guard whose agent died.
+    // Ignore signals: the guard must outlive its agent. The kernel sends SIGHUP to a stopped guard whose agent died.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&ignored)).map_err(system("cannot register signal handlers"))?;
     }
-    // Find the index before any change, because the device may be renamed later.
+    // Find the index now, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent = io::stdin()
@@ -223,7 +218,7 @@ pub fn run_guard(device: &str) -> Result<(), EgressError> {
                 continue;
             };
             let _ = egress.fit(); // fails if the MTU is too long: the class then starts with its old settings
-            // Notify the agent first, so that it does not take the opening for a change by another program.
+            // Notify the agent first, so that it does not blame another program.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the next read detects a dead agent
             tell();
             egress.start(class)?;

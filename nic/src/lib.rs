@@ -5,7 +5,6 @@
 //!                                                     |               ^
 //!                                                  NicView          guard
 //! ```
-//!
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Notifications of the kernel about the link, and about queues that other programs change. Requests of the agent and its guard carry [a
-//! mark](MARK), and their notifications are filtered out.
+//! Kernel notifications about the link, and about changes of queues by other programs. Requests with [a mark](MARK) are the agent's or
+//! guard's own.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -73,7 +73,7 @@ impl LinkMonitor {
         const AND: u16 = 0x54;
         const IF_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
-        // Convert numbers: BPF loads them as big-endian, but the kernel writes messages in native order.
+        // BPF loads big-endian numbers, but netlink messages have native order.
         let native = |number: u32| u32::from_be_bytes(number.to_ne_bytes());
         let filter = [
             SockFilter::new(LOAD_WORD, 0, 0, INDEX_AT),

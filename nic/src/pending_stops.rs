@@ -1,11 +1,11 @@
-//! Measures response times of XOFFs whose classes are not stopped yet. A response time lasts from the first XOFF until the queue is
-//! stopped. If the class is resumed before, the response time ends when the XOFF is read.
+//! Response times, from the first XOFF until the class is stopped. If the class is resumed before, the time ends when the XOFF is
+//! read.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival time by class: of the first XOFF whose class is not stopped yet, or else of the first XOFF in the last batch.
+    /// Arrival time by class of the first XOFF without a stop, or else of the first in the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,

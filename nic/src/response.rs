@@ -1,7 +1,6 @@
-//! Response time of this host: from the arrival of a pause frame until the kernel confirms the stop.
+//! Response time of this host: from the arrival of a pause frame to the confirmed stop.
 //!
-//! A single frame that the host sends too late is lost, so the recommended `peer_response` covers the maximum of the last [`WINDOW`]
-//! pauses.
+//! The recommended `peer_response` covers the maximum of the last [`WINDOW`] pauses, because a single late frame is lost.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -11,8 +10,7 @@ const WINDOW: usize = 1_000;
 const STEP: Nanos = Nanos::from_micros(10);
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// Duration of a pause that gets close to the timeouts of transports: half of RoCE's 67 ms (timeout 14: 4.096 us x 2^14), a sixth of
-/// TCP's 200 ms.
+/// Pause duration close to transports' timeouts: half of RoCE's 67 ms (timeout 14: 4.096 us x 2^14), a sixth of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
 #[derive(Debug)]
@@ -63,8 +61,8 @@ impl Response {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch needs: the longest recent response time, plus the sending time of the bytes in the
-    /// device. Returns `None` after fewer than 100 pauses.
+    /// Returns the `peer_response` that the switch needs: the longest recent response, plus the time of the bytes in the device.
+    /// `None` after fewer than 100 pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())

@@ -1,8 +1,8 @@
-//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge does. A multicast membership makes the device
-//! receive 01:80:C2:00:00:01; the kernel ends the membership with the process.
+//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A multicast membership makes the device receive
+//! 01:80:C2:00:00:01.
 //!
-//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag. So the socket's filter truncates a frame that had a tag,
-//! and the receiver adds a tag again, which the parser rejects.
+//! Tagged MAC control must pause nothing, but the kernel removes tags. So the filter truncates a tagged frame, and the receiver adds
+//! a tag, which the parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -29,8 +29,7 @@ const FRAME_MAX: usize = 256;
 /// Maximum number of frames per read, so that a flood does not occupy the real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
-/// Last six header bytes of a tagged MAC control frame: 802.1Q TPID, a tag of zeros (any tag makes the frame invalid), EtherType
-/// 0x8808.
+/// Last six header bytes of a tagged MAC control frame: TPID, tag (zeros, as any tag is invalid), EtherType 0x8808.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 const TAG_AT: usize = 12;
 

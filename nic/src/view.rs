@@ -1,5 +1,4 @@
-//! State of a running agent. The agent's threads write it, and any thread may read it. [`NicStatus`](crate::serve::NicStatus) explains the
-//! counters.
+//! State of a running agent, written by its threads and read by any. [`NicStatus`](crate::serve::NicStatus) explains the counters.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -21,10 +20,10 @@ use crate::response::Response;
 #[derive(Debug)]
 pub struct NicView {
     pub settings: NicSettings,
-    /// Settings in use: `settings`, or with classes and maps of the switch if the host follows it (DCBX).
+    /// `settings`, with classes and maps of the switch if the host follows it (DCBX).
     pub in_force: Current<NicSettings>,
     pub neighbors: Neighbors,
-    /// Announcement of the switch that a willing host follows. The agent only tries to get this lock, because the LLDP thread may hold it.
+    /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
     pub(crate) address: Counter,
@@ -52,7 +51,7 @@ pub struct NicView {
     pub missed: Counter,
     pub guards_lost: Counter,
     pub receive_backlog: Counter,
-    /// Number of checks of the queues; the agent checks them every second.
+    /// Number of checks of the queues, one per second.
     pub looks: Counter,
     pub real_time: AtomicBool,
     /// Time of the agent's start, on the clock of the counters.

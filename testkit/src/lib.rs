@@ -19,7 +19,6 @@
 //!     |                       |        |
 //!   report <------- judge ----+    breaches    broken promises
 //! ```
-//!
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

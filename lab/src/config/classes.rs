@@ -1,4 +1,4 @@
-//! Gives the agent of each host the classes and maps of the switch port at the other end of the host's link.
+//! Classes and maps that a host's agent takes from the switch port at its link.
 
 use std::path::Path;
 
@@ -25,9 +25,8 @@ impl Network {
         at_agents.chain(at_lines).collect()
     }
 
-    /// Returns the arguments of the agent at a device of `host`: the host's own settings, completed by those of the switch port.
-    ///
-    /// A setting of the port is used only if neither the host nor the host's agent file gives it.
+    /// Returns the arguments of the agent at a device of `host`. For settings that neither the host nor its agent file gives,
+    /// takes those of the switch port.
     #[must_use]
     pub fn agent_arguments(&self, host: &Host, interface: usize) -> Vec<(String, String)> {
         let own = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);
@@ -37,11 +36,11 @@ impl Network {
             End::Host { .. } => None,
         });
         let file = own.iter().find(|(key, _)| key == AGENT_FILE);
-        // Leave a pipe unread: reading may block, and the agent itself must read the content.
+        // Do not read a pipe, because the agent must read its content.
         if file.is_some_and(|(_, path)| Path::new(path).exists() && !Path::new(path).is_file()) {
             return own.to_vec();
         }
-        // Ignore an unreadable file here, because the agent reports the error.
+        // Ignore an unreadable file: the agent reports the error.
         let file = file.and_then(|(_, path)| NicWishes::load(path.as_ref()).ok()).unwrap_or_default();
         let is_given = |key: &str| {
             own.iter().any(|(name, _)| name == key)

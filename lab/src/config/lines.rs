@@ -1,4 +1,4 @@
-//! Reads the keys of links with delay lines, and computes the memory of these lines.
+//! Keys and memory of the links' delay lines.
 
 use xoff_config::memory::{Held, PROCESS};
 use xoff_config::reader::Problems;
@@ -11,7 +11,7 @@ use xoff_xdp::Share;
 use super::{End, Link, Network, SwitchNode};
 use crate::line::{Impairment, LineSettings};
 
-/// Sum of delay and jitter for which every delay line has memory, even if its link has a shorter delay.
+/// Sum of delay and jitter for which every delay line has memory, even if its link has less.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
@@ -33,8 +33,7 @@ impl LineKeys {
         }
     }
 
-    /// Returns the impairments of the frames from each end, if the link has a delay line. With `from`, only frames from that end are
-    /// impaired.
+    /// Returns the impairments of the frames from each end (with `from`, only from that end) if the link has a delay line.
     pub(super) fn line(self, from: Option<usize>) -> Option<[Impairment; 2]> {
         let LineKeys { delay, jitter, loss, mac_control } = self;
         if delay.is_none() && jitter.is_none() && loss.is_none() {
@@ -53,7 +52,7 @@ impl LineKeys {
 }
 
 impl Link {
-    /// Returns the length of a cable that delays a pause and the frames in flight as much as the delay line of this link.
+    /// Returns the length of a cable with the round-trip delay of this link's delay line.
     pub(super) fn cable_metres(&self, end: usize) -> Option<u64> {
         let line = self.line?;
         let round_trip = line[end].of_pauses().0 + line[1 - end].longest().0;
@@ -62,8 +61,8 @@ impl Link {
 }
 
 impl Network {
-    /// Shortens the refresh intervals of pauses by the jitter of the link, so that no pause expires before its repetition. Warns if the
-    /// jitter is too long.
+    /// Shortens the refresh intervals of pauses by the link's jitter, so that no pause expires early. Warns of a jitter that is too
+    /// long.
     pub(super) fn refresh_before_jitter(&mut self, problems: &mut Problems) {
         for link in &self.links {
             for (number, end) in link.ends.into_iter().enumerate() {
@@ -131,8 +130,7 @@ impl Network {
             .fold((0, Bytes::ZERO), |(count, sum), bytes| (count + 1, sum.saturating_add(bytes)))
     }
 
-    /// Returns the configuration of the two AF_XDP ports of a link's delay line, as if they were a switch. These ports survive the same
-    /// stalls as the switches of the link.
+    /// Returns a configuration for the two AF_XDP ports of a delay line, with the stall budget of the link's switches.
     fn ports(&self, link: usize, has_small_chunks: bool) -> Config {
         let it = &self.links[link];
         let chunks = if has_small_chunks { "small" } else { "whole" };
@@ -154,7 +152,7 @@ impl Network {
             let text = format!("{stall}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}", port(0), port(1));
             Config::from_toml("delay line", &text, Machine::default())
         };
-        // Omit the stall budget if the delay line is invalid with it, because the switch has other settings such as `smallest_frame`.
+        // Omit a stall budget that is valid only with other settings of the switch.
         let config = read(stall.max()).or_else(|_| read(None));
         config.expect("a delay line's ports are invalid")
     }
@@ -165,15 +163,13 @@ fn delay_max(link: &Link) -> Nanos {
     longest.unwrap_or_default().max(DELAY_LEAST)
 }
 
-/// Returns the memory for the frames in a delay line, and the maximum bytes in one direction. Both suffice for the longest delay plus a
-/// stall.
+/// Returns the memory of a delay line, and the maximum bytes per direction, for the longest delay plus a stall.
 fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     let stall = config.shell.stall_budget;
     let span = delay_max(link).after(stall).after(Nanos(stall.0 / 4));
     let capacity = link.speed.bytes_in(span);
     let smallest = Bytes::on_line(60);
-    // The worst case are frames of 97 bytes: each needs two cells, and 121 bytes of the line. So a cell has at least 60 bytes of the
-    // line.
+    // In the worst case (frames of 97 bytes), two cells hold a frame of 121 bytes on the line.
     let of_direction = Held { frames: capacity.0.div_ceil(smallest.0), cells: capacity.0.div_ceil(60) };
     let received = config.shell.ports.iter().map(|port| u64::from(port.stall_chunks)).sum::<u64>();
     let longest = u64::from(xoff_dataplane::frame::cells_of(xoff_dataplane::frame::FRAME_MAX));

@@ -1,7 +1,7 @@
 //! Refuses wires by which a broadcast loops or reaches a switch twice.
 //!
-//! A switch floods to all ports outside groups and to one member of each group, but not to the ingress port or its group. So parallel wires
-//! form no loop if they are a group at both ends. The check covers every choice of a group's member.
+//! A switch floods to all ports outside groups and to one member of each group, except the ingress port and its group. The check covers
+//! every choice of members.
 
 use std::collections::BTreeMap;
 
@@ -73,8 +73,8 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Counts for each switch how often a broadcast that arrives at `at` reaches it. An entry `None` in `memo` marks a port whose count has
-    /// begun; to reach such a port again is a loop.
+    /// Counts how often a broadcast that arrives at `at` reaches each switch. In `memo`, `None` marks a started count; reaching its port
+    /// again is a loop.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),
@@ -97,8 +97,7 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns an entry for each copy of a broadcast: the ports that the copy may reach next. A copy to a group reaches one of several
-    /// ports.
+    /// Returns for each copy of a broadcast the ports that it may reach: several for a copy to a group.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {

@@ -35,9 +35,8 @@ const NETWORK: FileKind = FileKind {
     bytes_max: WRITTEN_MAX,
 };
 
-/// Text of the example file: two hosts at a switch, with comments.
+/// Example file with comments: two hosts at a switch.
 pub const START: &str = include_str!("../../examples/start.toml");
-/// Name of the network of [`START`], and of its file without the extension.
 pub const START_NAME: &str = "lab";
 
 #[derive(Clone, Debug)]
@@ -47,11 +46,11 @@ pub struct Network {
     pub switches: Vec<SwitchNode>,
     pub links: Vec<Link>,
     pub warnings: Vec<Problem>,
-    /// Absolute path of the lab's file, from which the switches can be reloaded.
+    /// Absolute path of the file, for reloads.
     pub file: Option<PathBuf>,
-    /// Custom policy of the calling program, used again in reloads.
+    /// Custom policy of the calling program.
     pub own_policy: Option<OwnPolicy>,
-    /// Rates of links that `xoff lab link --speed` changed; all clones of a network share them.
+    /// Rates that `xoff lab link --speed` changed; all clones of a network share them.
     pub rates: Rates,
 }
 
@@ -66,7 +65,6 @@ pub struct Host {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// Namespace that the lab makes for the host.
     #[default]
     Fresh,
     /// Existing namespace with this name in `ip netns`.
@@ -103,7 +101,6 @@ pub struct Link {
     pub ends: [End; 2],
     pub speed: BitRate,
     pub mtu: u32,
-    /// Impairments of the frames from each end, if the link has a delay line.
     pub line: Option<[Impairment; 2]>,
 }
 
@@ -146,7 +143,7 @@ impl Network {
         }
     }
 
-    /// Returns true if hosts, links and names are those of the `running` network; otherwise reports the differences.
+    /// Reports differences from the `running` network, except settings of switches; returns true if there are none.
     fn is_like(&self, running: &Network, problems: &mut Problems) -> bool {
         let names = |network: &Network| network.switches.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
         let ports = |network: &Network| -> Vec<Vec<String>> {
@@ -180,7 +177,7 @@ impl Network {
         Network::from_toml("the network without a file", START, START_NAME, machine)
     }
 
-    /// Returns the names of the nodes at which `xoff` can run programs: all nodes except virtual machines.
+    /// Returns the names of the nodes that can run programs: all except virtual machines.
     #[must_use]
     pub fn nodes_of_programs(&self) -> Vec<String> {
         let hosts = self.hosts.iter().filter(|host| !matches!(host.place, Place::Tap(_)));
@@ -210,7 +207,7 @@ fn read(
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // Set no memory limit for a single switch, because the sum over all switches is checked below.
+    // Set no limit here, because the memory of all switches together is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(root, &file, &wiring, &rates, &alone, problems);
     if problems.has_errors() {

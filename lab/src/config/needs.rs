@@ -8,14 +8,14 @@ use super::Network;
 /// Memory budgeted for an agent and its guard; 4.5 MiB were measured.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Setting that a memory error suggests to change; in a lab, its value follows from the delay of links.
+/// Remedy that errors replace in a lab by the delay of links, from which the cable follows.
 const CABLE: &str = "the default `cable` of each port";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
     pub switches: Vec<(String, Plan)>,
     pub agents: u64,
-    /// Number of delay lines, and their memory, including the part that the kernel needs.
+    /// Number and memory of delay lines, including the kernel's part.
     pub lines: (u64, Bytes),
 }
 

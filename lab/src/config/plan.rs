@@ -1,7 +1,7 @@
-//! Assigns default addresses in the order of the lab's file.
+//! Default addresses, assigned in the order of the lab's file.
 //!
 //! Devices of broadcast domain S (from 1) are in 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff"), numbered from 1. MAC
-//! addresses are 02:00:00:I:H:H, where I is the index of the device at its host, and H:H the number of the host.
+//! addresses are 02:00:00:I:H:H, with the device's index I and the host's number H:H.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -75,7 +75,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     hosts.collect()
 }
 
-/// Returns the arguments of a host's agent; `None` if the lab starts no agent at the host. A virtual machine runs its own agent.
+/// Returns the arguments of a host's agent; `None` if the lab starts none, as for virtual machines.
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());
@@ -87,7 +87,7 @@ fn device(place: &Place, index: usize) -> String {
     match place {
         Place::Fresh => format!("eth{index}"),
         Place::Tap(tap) => tap.clone(),
-        // Avoid the name eth0, which a device of an existing namespace may have.
+        // The namespace may already have an eth0.
         Place::Netns(_) | Place::Pid(_) | Place::Container(_) => format!("xoff{index}"),
     }
 }

@@ -7,11 +7,10 @@ use xoff_wire::units::BitRate;
 
 use super::{End, Link, Network};
 
-/// Rates of a link; a command may have lowered them below those of the lab's file.
+/// Rates of a link, perhaps lowered by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkRates {
     pub speed: BitRate,
-    /// Maximum rates of the frames from each end.
     pub sending: [BitRate; 2],
 }
 
@@ -21,7 +20,7 @@ impl LinkRates {
         LinkRates { speed: link.speed, sending: [link.speed; 2] }
     }
 
-    /// Returns these rates, but with `rate` for the frames from the end `from`, or from both ends if `from` is `None`.
+    /// Returns these rates, but with `rate` for frames from the end `from` (`None`: both).
     #[must_use]
     pub fn with(self, from: Option<usize>, rate: BitRate) -> LinkRates {
         let [a, b] =
@@ -29,8 +28,8 @@ impl LinkRates {
         LinkRates { speed: a.max(b), sending: [a, b] }
     }
 
-    /// Returns rates for the transition from these to `next`: the lower sending rates, and the higher line rate, which determines
-    /// headroom. So each port's headroom suffices, although the two ends change one after the other.
+    /// Returns rates for the transition to `next`: the lower sending rates and the higher line rate. So headroom suffices although
+    /// the two ends change one after the other.
     #[must_use]
     pub fn between(self, next: LinkRates) -> LinkRates {
         let sending = [0, 1].map(|end| self.sending[end].min(next.sending[end]));
@@ -52,8 +51,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns these rates, but with the line rates of the lab's file. A switch that starts needs the memory for the full line rate,
-    /// but must not send faster than its peers.
+    /// Returns these rates with the line rates of the lab's file, for a switch that starts: rings need the full rate, but peers may
+    /// be slower.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();
@@ -70,14 +69,14 @@ impl Rates {
 }
 
 impl Network {
-    /// Returns the maximum rates of the frames from each end of the link `number`, if a command has lowered them.
+    /// Returns the maximum rates of the frames from each end, if a command has lowered them.
     pub(crate) fn sending(&self, number: usize) -> Option<[BitRate; 2]> {
         let (link, rates) = (&self.links[number], self.rates.of(number, &self.links[number]));
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Gives slower links the shorter pause refresh intervals of the running network `like`. While a link changes, a peer may still
-    /// compute pause times from the former speed.
+    /// Keeps the refresh intervals of the running network `like` on slower links. While a link changes, a peer may compute pause
+    /// times from the former speed.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

@@ -1,5 +1,5 @@
-//! Builds each switch's configuration from the lab's file: `[[switch]]`, the defaults of `[defaults.switch]`, and a port for each wire.
-//! Errors show the line in the lab's file.
+//! Builds each switch's configuration from `[[switch]]`, `[defaults.switch]`, and a port for each wire. Errors show the line in the
+//! lab's file.
 
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
@@ -13,11 +13,10 @@ use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
 use super::{End, Link, LinkRates, Rates};
 
-/// Switch port at the end of a wire.
 struct PlannedPort<'a> {
     port: &'a Port,
     link: &'a Link,
-    /// Index of the link's end (0 or 1) at which the port is.
+    /// Index of the port's end of the link, 0 or 1.
     end: usize,
     rates: LinkRates,
 }
@@ -144,8 +143,7 @@ fn root_of<'de>(
     let is_slower = |it: &PlannedPort<'_>| it.rates != LinkRates::of(it.link);
     if let Some(stall) = stall.filter(|_| ports.iter().any(is_slower) && !switch.contains_key("stall_budget"))
     {
-        // Keep the running switch's value in a reload. The default depends on the ports' speeds, but the rings depend on it and cannot
-        // change.
+        // Keep the running switch's value, because rings cannot change; the default would follow the ports' speeds.
         let stall = xoff_config::quantity::time(stall);
         switch.extend([entry("stall_budget", ValueInner::String(stall.into()), span)]);
     }
@@ -169,7 +167,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Sets small receive chunks as the default. Zero copy would need whole chunks, but a veth does not support it.
+/// Makes small receive chunks the default, because a veth has no zero copy.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);

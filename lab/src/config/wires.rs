@@ -124,7 +124,7 @@ impl Wiring {
         let hosts = self.hosts.iter().enumerate();
         let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, NodeIndex::Host(index)));
         for (name, span, node) in switches.chain(hosts) {
-            // Compare names in the form for environment variables, in which different names may coincide.
+            // Names that give the same environment variable count as equal.
             let key = variable(&name);
             match first_spans.get(&key) {
                 Some(&first) => {

@@ -1,5 +1,4 @@
-//! Carrier of a link with a delay line. A node's device loses its carrier while the device at the other end of the
-//! link is down.
+//! Carrier of a link with a delay line: a device loses it while the device at the other end is down.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -9,15 +8,14 @@ use xoff_netlink::{Conversation, Group, Notifications, link_at, set_up};
 
 use crate::{Device, LabError};
 
-/// Size of the receive buffer in bytes. Notifications that do not fit may be lost, because each one only prompts to
-/// ask the kernel for the state.
+/// Receive buffer in bytes. Lost notifications are harmless: each only prompts to read the state.
 const BUFFER: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct Carrier {
     nodes: [NodeEnd; 2],
     kernel: Conversation,
-    /// Interface indices of the line's two devices; each is the veth peer of the node's device at the same end.
+    /// Indices of the line's devices, each the veth peer of a node's device.
     line: [u32; 2],
     is_up: [bool; 2],
     carries: bool,
@@ -49,7 +47,6 @@ impl NodeEnd {
 }
 
 impl Carrier {
-    /// Opens the carrier in the line's namespace, whose devices must all be up.
     pub(super) fn open(line: [&Device; 2], nodes: [&Device; 2]) -> Result<Carrier, LabError> {
         let [a, b] = nodes.map(NodeEnd::open);
         let namespace = line[0].namespace();
@@ -71,7 +68,7 @@ impl Carrier {
         self.carries
     }
 
-    /// Sets the line's devices up or down according to the devices of both nodes. With `is_down`, sets both down.
+    /// Sets the line's devices as those of both nodes, or down if `is_down`.
     pub(super) fn follow(&mut self, is_down: bool) -> io::Result<()> {
         let mut has_link = [false; 2];
         for (node, has_link) in self.nodes.iter_mut().zip(&mut has_link) {
@@ -82,7 +79,7 @@ impl Carrier {
         for end in 0..2 {
             let up = has_link[1 - end];
             if self.is_up[end] != up {
-                // Ignore the error if the device is gone with its node, because no frame can pass then.
+                // Ignore errors: without the node's device, no frame passes.
                 let _ = self.kernel.set_link(set_up(link_at(self.line[end]), up));
                 self.is_up[end] = up;
             }

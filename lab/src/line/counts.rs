@@ -45,7 +45,7 @@ impl LostFrames {
     }
 }
 
-/// Counters of one direction of a delay line since its start, in frames unless a name says `ns`.
+/// Counters of one direction of a delay line since its start, mostly in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub frames: u64,
@@ -65,7 +65,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Returns the number of frames that were lost unintentionally. Known lossy frames are not counted.
+    /// Returns the number of frames lost unintentionally, except known lossy ones.
     #[must_use]
     pub fn mishaps(&self) -> u64 {
         self.lost_link_down.lossless + self.lost_line_full.lossless + self.lost_unseen

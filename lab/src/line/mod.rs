@@ -1,10 +1,10 @@
-//! Delay line of a link, which replaces its cable: delays and loses frames as configured, and counts all of them.
+//! Delay line, which replaces a link's cable: delays and loses frames as configured, and counts all.
 //!
 //! ```text
 //!   node -- veth == AF_XDP port -- delay line -- AF_XDP port == veth -- node
 //! ```
 //!
-//! While the device of a node is down, the device at the other end of the link has no carrier.
+//! While one node's device is down, the other node's device has no carrier.
 
 mod carrier;
 mod counts;
@@ -57,7 +57,7 @@ pub struct LineState {
     overlaps: [Overlap; 2],
     /// Maximum of delay plus jitter for which the line has memory.
     pub(crate) delay_max: Nanos,
-    /// Impairments in the lab's file, for which switches have headroom; a command may have changed the actual ones.
+    /// Impairments of the lab's file, for which switches have headroom.
     pub(crate) planned: [Impairment; 2],
     failure: OnceLock<String>,
 }
@@ -78,13 +78,12 @@ impl LineState {
         self.is_down.store(is_down, Relaxed);
     }
 
-    /// Returns whether the line carries frames now.
     #[must_use]
     pub fn carries(&self) -> bool {
         self.carries.load(Relaxed)
     }
 
-    /// Returns the reason why the line's thread has ended early, if it has.
+    /// Returns why the line's thread ended early, if it did.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.get().cloned()
@@ -95,7 +94,6 @@ impl LineState {
         let _ = self.failure.set(why); // only the first failure counts
     }
 
-    /// Returns the counters of the frames from each end.
     #[must_use]
     pub fn carried(&self) -> [Carried; 2] {
         let losses = |end: usize| {
@@ -122,7 +120,6 @@ impl Drop for Ending {
     }
 }
 
-/// Running delay line, which stops when dropped.
 #[derive(Debug)]
 pub struct Line {
     state: Arc<LineState>,
@@ -130,8 +127,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Starts a delay line between the two devices `line`, which are in a namespace of their own. Their veth peers
-    /// are the devices `nodes`.
+    /// Starts a delay line between the devices `line`, in a namespace of their own. Their veth peers are `nodes`.
     pub fn start(line: [&Device; 2], nodes: [&Device; 2], settings: LineSettings) -> Result<Line, LabError> {
         let namespace = line[0].namespace();
         let LineSettings {
@@ -184,7 +180,7 @@ impl Line {
         &self.state
     }
 
-    /// Tells the thread to end, without waiting for it.
+    /// Tells the thread to end; does not wait.
     pub fn stop(&self) {
         self.state.stop.store(true, Relaxed);
     }

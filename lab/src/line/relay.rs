@@ -37,7 +37,7 @@ pub(super) struct Relay {
     pub(super) classifier: Classifier,
     pub(super) lossless: ClassSet,
     pub(super) state: Arc<LineState>,
-    /// Delayed frames, by the port at which they arrived.
+    /// Delayed frames by ingress port.
     waiting: [Waiting<Frame>; 2],
     draws: [Draws; 2],
     impairments: [Impairment; 2],
@@ -87,7 +87,7 @@ impl Relay {
         let sockets = self.ports.iter().flat_map(Port::sockets);
         let wakers = duplicates(self.carrier.changes().chain(sockets))?;
         let mut sleeper = Sleeper::new(&wakers);
-        // Ignore a refusal. Without real-time priority, frames are only late by milliseconds while other programs run.
+        // Ignore a refusal, which only makes frames late by milliseconds on a busy machine.
         let _ = run_in_real_time(PRIORITY);
         while !self.state.stop.load(Relaxed) {
             let down = self.state.is_down.load(Relaxed);
@@ -204,5 +204,4 @@ impl Relay {
     }
 }
 
-/// Numbers of the line's two ports in the frame store.
 pub(super) const PORTS: [PortId; 2] = [PortId(0), PortId(1)];

@@ -6,25 +6,25 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::Impairment;
 
-/// Lateness up to which late frames leave at once. After a longer stall, frames leave at the line's rate, because
-/// the receiver has no memory for a longer burst.
+/// Lateness up to which late frames leave at once. Later ones leave at the line's rate, because the receiver has no
+/// memory for a longer burst.
 const BURST: Nanos = Nanos::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     frames: VecDeque<(Nanos, Bytes, T)>,
-    /// Frames that are spared the delay; they leave before all others.
+    /// Frames without delay, which leave first.
     express: VecDeque<(Nanos, Bytes, T)>,
     last_due: Nanos,
     bytes: Bytes,
     capacity: Bytes,
     rate: BitRate,
-    /// Time from which the next frame may leave at the maximum rate.
+    /// Time at which the line can send the next frame.
     free_at: Nanos,
 }
 
 impl<T> Waiting<T> {
-    /// Creates a queue for up to `capacity` layer-1 bytes. Frames that are late leave at most at `rate`.
+    /// Creates a queue for up to `capacity` layer-1 bytes. Late frames leave at most at `rate`.
     pub(super) fn new(capacity: Bytes, rate: BitRate) -> Waiting<T> {
         let (frames, express) = (VecDeque::new(), VecDeque::new());
         let (last_due, free_at) = (Nanos::ZERO, Nanos::ZERO);

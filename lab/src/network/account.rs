@@ -1,4 +1,4 @@
-//! Account of a lab's sent and lost frames, with a verdict whether lossless frames were lost.
+//! Account of a lab's frames, with the verdict whether lossless frames were lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,8 +27,7 @@ pub struct NetworkVerdict {
     /// Possibly lossless frames lost in the devices and XDP sockets of switches.
     pub unseen_lost: u64,
     pub host_dropped: u64,
-    /// Frames lost by delay lines without a command or setting: lossless frames lost because the line was full or a node's device
-    /// down, and frames of unknown class.
+    /// Frames that delay lines lost unintentionally, except known lossy ones.
     #[serde(default)]
     pub line_dropped: u64,
     #[serde(default)]
@@ -178,7 +177,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
         |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
     let lost =
         vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
-    // Add sent flow lists (OFC) to the sent PFC frames, because receivers count them as PFC frames.
+    // Receivers count flow lists (OFC) as PFC frames, so add them to those sent.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
     let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
@@ -319,7 +318,7 @@ mod tests {
         assert!(waiting.text().contains("NOT PROVED: h1: 3 frames were still queued"), "{}", waiting.text());
     }
 
-    /// Losses by links that were taken down or impaired are not held against the network, wherever the frames are counted.
+    /// Losses by commands and configured impairments do not change the verdict, wherever they are counted.
     #[test] // proves: lab-links
     fn losses_on_purpose_do_not_change_the_verdict() {
         let on_line = |change: fn(&mut Carried)| {

@@ -64,8 +64,8 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Stops the agents of a host and starts new ones. Returns descriptions of the agents that crashed. Losses are no failure, because
-    /// an agent that ends removes its queues with their frames.
+    /// Restarts the agents of a host; returns those that crashed. Losses are no failure, because an agent's queues lose frames when
+    /// they are removed.
     pub(super) fn restart(
         &mut self,
         network: &Network,
@@ -93,7 +93,7 @@ impl Agents {
     }
 }
 
-/// Stops agents. Returns descriptions of their failures: crashes, and losses of frames unless `may_lose`.
+/// Stops agents; returns their failures: crashes, and losses unless `may_lose`.
 fn end(agents: Vec<Agent>, may_lose: bool) -> Vec<String> {
     for agent in &agents {
         signal(&agent.child, Signal::SIGTERM);
@@ -178,8 +178,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Returns the agent's HTTP address. In an existing namespace, the address is a socket file, because loopback may be missing or the
-/// port in use.
+/// Returns the agent's HTTP address: a socket file in an existing namespace, where loopback may be missing or the port in use.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
@@ -196,7 +195,7 @@ fn command(
 ) -> std::io::Result<Command> {
     let mut command = enter::child(None);
     command.arg(std::env::current_exe()?).arg("nic");
-    // Put the agent into a process group of its own, so that Ctrl-C does not end it. Hosts must obey pauses until the network ends.
+    // Use another process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     command.arg(format!("--http={http}"));

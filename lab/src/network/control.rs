@@ -1,5 +1,4 @@
-//! Control of a running network over a Unix socket. Each connection carries one request and one reply, both a line of
-//! JSON.
+//! Control of a running network over a Unix socket: one JSON request and reply per connection.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -23,7 +22,7 @@ use xoff_xdp::thread_refused;
 
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_LEN_MAX: u64 = 4_096;
-/// Delay before the server accepts again if the process has no free file descriptor.
+/// Delay before the next accept if no file descriptor is free.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Maximum wait for a reply; longer than a network waits for its workers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -33,7 +32,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub enum Request {
     Describe,
     Status,
-    /// Reloads the switches' settings. The reply lists the changes, or the reasons of a refusal.
+    /// Reloads the switches' settings. The reply lists changes or reasons of a refusal.
     Reload {
         dry_run: bool,
     },
@@ -111,7 +110,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Remove the socket last, because a free name implies that the network is gone. Keep the log after a panic.
+        // Remove the socket last: a free name means that the network is gone. Keep the log after a panic.
         if !thread::panicking() {
             let _ = fs::remove_file(&self.log); // a network in the foreground has no log
         }

@@ -12,7 +12,7 @@ pub fn enter_network(entrance: &Entrance) -> io::Result<()> {
     Ok(setns(File::open(&entrance.net)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Enters all namespaces of a node. Fails if the process has several threads.
+/// Enters all namespaces of a node. The process must have only one thread.
 pub fn enter(entrance: &Entrance) -> io::Result<()> {
     let directory = std::env::current_dir();
     let (net, mnt, uts) =
@@ -20,13 +20,13 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     setns(net, CloneFlags::CLONE_NEWNET)?;
     setns(uts, CloneFlags::CLONE_NEWUTS)?;
     setns(mnt, CloneFlags::CLONE_NEWNS)?;
-    // Ignore an error, because a container may lack this directory.
+    // The container may lack this directory.
     let _ = directory.and_then(std::env::set_current_dir);
     Ok(())
 }
 
-/// Returns a command to which the caller appends a program and its arguments. The program is killed when this
-/// process ends. With `node`, it runs at that node of the lab that the variable `XOFF_LAB` names.
+/// Returns a command to which a program is appended; it is killed when this process ends. With `node`, it runs at
+/// that node of the lab in `XOFF_LAB`.
 #[must_use]
 pub fn child(node: Option<&str>) -> Command {
     let mut command = Command::new("/proc/self/exe");

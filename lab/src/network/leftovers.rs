@@ -1,8 +1,7 @@
-//! Removal of what killed labs left behind: programs, devices in existing namespaces, and the control socket.
+//! Removes what killed labs left: programs, devices in existing namespaces, and the socket.
 //!
-//! A lab marks the loopback device of each namespace with its name, its process id and start time. If that process is dead, the next lab
-//! ends all processes in the namespace. In existing namespaces it deletes only marked devices. Marks from other PID namespaces are
-//! ignored.
+//! A lab marks each namespace's loopback device with its name, process id and start time. If that process is dead, the next lab ends all
+//! processes in the namespace. In existing namespaces it deletes only marked devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -18,7 +17,7 @@ use nix::unistd::Pid;
 use crate::{Device, LabError, Namespace, marks};
 
 const WORD: &str = "xoff-lab";
-/// Maximum wait for processes to end after SIGTERM, before SIGKILL.
+/// Maximum wait after SIGTERM, before SIGKILL.
 pub const TERM_WITHIN: Duration = Duration::from_secs(2);
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -26,16 +25,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Start time of the process, in clock ticks since boot.
+    /// Start time in clock ticks since boot.
     started: u64,
-    /// Process id of the parent; unused if the process was read from a [`Mark`].
+    /// Parent's process id; unused in a [`Mark`].
     parent: i32,
 }
 
 impl Process {
     fn of(pid: i32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Skip to the last parenthesis, because the program name before it may contain any character.
+        // The program name in parentheses may contain any character.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ended = ["Z", "X"].contains(fields.first()?);
         let parent = fields.get(1)?.parse().ok()?;
@@ -94,7 +93,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     let mut all: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        // Compare the start time, too: another process that reuses the id started later.
+        // A process that reuses the id has a later start time.
         let process = Process::of(pid);
         let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
         if let (Ok(namespace), Some(process)) = (namespace, process) {
@@ -104,8 +103,8 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends the processes in `namespaces`, except children of this process and those in `spared`; returns the number of ended processes. The
-/// caller must keep the namespaces open.
+/// Ends the processes in `namespaces`, except `spared` ones and children; returns their number. The caller must keep the namespaces
+/// open.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
         let mut all = processes();
@@ -119,7 +118,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Opens all namespaces of the machine by inode number. Open namespaces keep their inode numbers, so none is reused meanwhile.
+/// Opens all namespaces, so that no inode number is reused meanwhile.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -142,7 +141,7 @@ pub fn sweep() -> BTreeSet<String> {
                 "lo" => _ = left.insert(*inode),
                 device => {
                     let deleted = Device::find(namespace, device).and_then(|device| device.delete());
-                    // Only log the error: the device may have been deleted with its veth peer.
+                    // The device may have been deleted with its veth peer.
                     deleted.unwrap_or_else(|error: LabError| tracing::debug!("{error}"));
                 }
             }
@@ -167,7 +166,7 @@ fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
             }
             for process in &now {
                 found.insert(*process);
-                // Continue stopped processes, which handle signals only after SIGCONT.
+                // A stopped process handles signals only after SIGCONT.
                 if signalled.insert(*process) {
                     process.signal(signal);
                     process.signal(Signal::SIGCONT);
@@ -219,7 +218,7 @@ mod tests {
         };
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
-        // Marks whose process id belongs to another PID namespace must be ignored.
+        // Marks from another PID namespace must be ignored.
         let foreign_pid = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
         set_mark(&foreign, "lo", &mark("elsewhere", foreign_pid)).unwrap();
         let start = |namespace: &Namespace| {
@@ -262,7 +261,7 @@ mod tests {
         set_mark(&one, "held", &mark.to_string()).unwrap();
         mark.holder.started += 1;
         set_mark(&one, "left", &mark.to_string()).unwrap();
-        // Start a process, without which the namespace would not be found.
+        // Without a process, the cleanup would not find the namespace.
         let mut command = Command::new("sleep");
         command.arg("1000");
         let mut lives_there = one.spawn(command).unwrap();

@@ -1,4 +1,4 @@
-//! Links of a running network: their settings and counters, and the commands that impair them or take them down.
+//! Links of a running network: settings, counters, and commands that change them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
     pub ends: [EndStatus; 2],
-    /// Line rate in bits per second, on layer 1.
+    /// Line rate on layer 1.
     pub speed_bits_per_second: u64,
     /// Maximum rates of the frames from each end, if a command has lowered them.
     #[serde(default)]
@@ -27,10 +27,10 @@ pub struct LinkStatus {
     /// Counters of the frames from each end, if the link has a delay line.
     #[serde(default)]
     pub line: Option<[DirectionStatus; 2]>,
-    /// Reason why the delay line ended early, if it has.
+    /// Reason why the delay line ended early, if it did.
     #[serde(default)]
     pub failure: Option<String>,
-    /// Number and duration of the times that `xoff lab link --down` took the link down, and the frames lost then.
+    /// Times that `xoff lab link --down` took the link down, and the frames lost then.
     #[serde(default)]
     pub downs: Downs,
 }
@@ -64,10 +64,8 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because a link was down. All ports of the switch are counted, because it
-    /// drops a frame at the port where the frame arrives.
+    /// Lossless frames that the switch at each end dropped because a link was down, at all ports: drops count at the ingress port.
     pub link_down: [u64; 2],
-    /// Frames lost by the sockets and devices of the delay line.
     pub line: u64,
 }
 
@@ -124,8 +122,8 @@ pub fn names(links: &[LinkStatus]) -> Vec<String> {
     links.iter().map(|link| if is_shared(link) { link.name_with_port() } else { link.name() }).collect()
 }
 
-/// Returns the indices of the links that `link` names: by a port (`s1:h1`), by two nodes with or without ports (`h1-s1`,
-/// `s1:uplink-s2`), or by a node (`h1`). Several indices mean that the name is ambiguous.
+/// Returns the indices of the links named by a port, two nodes with or without ports, or a node: `s1:h1`, `h1-s1`, `s1:uplink-s2`,
+/// `h1`. Several indices mean an ambiguous name.
 #[must_use]
 pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
     let is_end = |of: &LinkStatus| of.ends.iter().any(|end| link == format!("{}:{}", end.node, end.port));
@@ -139,7 +137,7 @@ pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkChange {
-    /// Name of the end from which frames are impaired; `None` for both ends.
+    /// End from which frames are impaired; `None` for both.
     pub from: Option<String>,
     #[serde(default)]
     pub speed_bits_per_second: Option<u64>,
@@ -156,7 +154,7 @@ impl LinkChange {
         delay_ns.is_some() || jitter_ns.is_some() || loss_per_billion.is_some() || mac_control.is_some()
     }
 
-    /// Returns the index of the end from which frames are impaired, or `None` for both ends.
+    /// Returns the index of the end in `from`; `None` for both ends.
     ///
     /// # Errors
     /// Fails if `from` is no end of the link.
@@ -170,7 +168,7 @@ impl LinkChange {
         })
     }
 
-    /// Returns the impairments of both directions after this change. With `from`, only frames from that end are changed.
+    /// Returns the impairments of both directions after this change of one or both.
     fn of(&self, before: [Impairment; 2], from: Option<usize>) -> [Impairment; 2] {
         let changed = |before: Impairment| Impairment {
             delay_ns: self.delay_ns.unwrap_or(before.delay_ns),
@@ -233,7 +231,7 @@ impl Wire {
         self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how often and how long the link was taken down. `dropped` reads the frames lost at the link so far.
+    /// Returns how often and how long the link was down. `dropped` reads the link's losses so far.
     pub(super) fn downs(&self, dropped: impl FnOnce() -> DroppedAt) -> Downs {
         let cut = self.cut();
         match cut.since {
@@ -289,8 +287,7 @@ impl Wire {
         Ok(Some(format!("the link {} is still {state}: {why}", status.name())))
     }
 
-    /// Takes the link down or up. Without a delay line, the device of a switch is set down, because a host's device would lose its
-    /// routes.
+    /// Takes the link down or up. Without a delay line, sets the device of a switch, because a host's device would lose routes.
     fn set_carrier(&self, up: bool) -> Result<(), Refusal> {
         let Some(line) = &self.line else {
             if self.is_host == [true; 2] {
@@ -309,7 +306,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Checks a change of the link, whose status is `status`; returns warnings.
+    /// Checks a change of the link; returns warnings.
     pub(super) fn check(&self, change: &LinkChange, status: &LinkStatus) -> Result<Vec<String>, Refusal> {
         let name = status.name();
         let from = change.sending_end(status)?;
@@ -359,7 +356,7 @@ impl Wire {
         Ok(warnings)
     }
 
-    /// Carries out a checked change; returns a warning. `status` is the link's; `dropped` reads the frames lost at the link so far.
+    /// Carries out a checked change; returns a warning. `dropped` reads the link's losses so far.
     pub(super) fn change(
         &self,
         change: &LinkChange,
@@ -372,7 +369,7 @@ impl Wire {
         change.down.map_or(Ok(None), |down| self.set_down(down, status, dropped))
     }
 
-    /// Returns the maximum delay of frames on the link's delay line; zero without a delay line.
+    /// Returns the maximum delay of the link's delay line, or zero.
     pub(super) fn longest_delay(&self) -> Duration {
         Duration::from_nanos(self.line.as_ref().map_or(0, |line| line.delay_max.0))
     }

@@ -1,6 +1,4 @@
-//! Network of switches, and of hosts that run any programs (`xoff lab`).
-//!
-//! The network ends with its process. Programs that a killed network left are ended by the next network.
+//! Network of switches, and of hosts that run any programs (`xoff lab`). It ends with its process.
 
 pub mod account;
 mod agents;

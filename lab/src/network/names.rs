@@ -1,4 +1,4 @@
-//! Names of a lab's nodes for programs: `/etc/hosts`, and environment variables (docs/lab.md).
+//! Names of nodes for programs: `/etc/hosts`, and environment variables (docs/lab.md).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ impl Entrance {
     }
 }
 
-/// Returns the text of `/etc/hosts` for all nodes: the network's hosts, then the machine's own lines.
+/// Returns an `/etc/hosts` with the lab's hosts, then the machine's own lines.
 #[must_use]
 pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     let mut text = String::new();
@@ -35,8 +35,7 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// Returns the environment variables for programs. `entrances` are the namespace files of the hosts, then of the
-/// switches.
+/// Returns the environment variables for programs. `entrances` are those of hosts, then of switches.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Opens the existing namespaces of hosts. They stay open, because a process may end and its id may be reused.
+//! Existing namespaces of hosts, kept open because a process may end and its id may be reused.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use super::names::Entrance;
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) net: File,
-    /// Namespaces that programs of the host enter; `None` unless the host is a process or container.
+    /// Namespaces that programs of the host enter, if it is a process or container.
     pub(super) programs: Option<Held>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Held {
 
 impl Held {
     fn of(pid: &str) -> io::Result<Held> {
-        // Open all files below this directory, so that all belong to the same process.
+        // Below one open directory, all files belong to the same process.
         let directory = File::open(format!("/proc/{pid}/ns"))?;
         let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })

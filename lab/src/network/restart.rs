@@ -15,12 +15,12 @@ use crate::config::{End, LinkRates, Network, Place};
 use crate::switches::SwitchHandle;
 
 const AGAIN: &str = "end the lab and start it again";
-/// Maximum wait until the kernel has closed the sockets of a stopped switch.
+/// Maximum wait for the sockets of a stopped switch to close.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl RunningNetwork {
-    /// Restarts the node: a switch, or a host's agents. Unless `agent_only`, also ends the programs of the host.
+    /// Restarts a switch, or a host's agents; unless `agent_only`, also ends the host's programs.
     pub fn restart(&mut self, node: &str, agent_only: bool) -> Result<Restart, Refusal> {
         let network = &self.view.network;
         let host = network.hosts.iter().position(|host| host.name == node);
@@ -48,12 +48,11 @@ impl RunningNetwork {
     fn restart_switch(&mut self, switch: usize) -> Result<Restart, Refusal> {
         let node = &self.view.network.switches[switch];
         let name = node.name.clone();
-        // Read the lab's file, because a reload may have changed the switch since the network started.
+        // Read the file again: a reload may have changed the switch.
         let config = match &self.view.network.file {
             None => node.config.clone(),
             Some(path) => {
-                // Start with the line rates of the lab's file, for which rings and memory are needed; the reload
-                // below sets the actual rates.
+                // Rings and memory need the line rates of the file; a reload sets the actual ones.
                 let network = &self.view.network;
                 let rates = network.rates.at_full_speed(&network.links);
                 let running = Network { warnings: Vec::new(), rates, ..network.clone() };
@@ -83,7 +82,7 @@ impl RunningNetwork {
                 {
                     restart.failed.push(format!("{name} keeps the line rates of the file: {error}"));
                 }
-                // Do not count frames as lost that the new switch has received before this point.
+                // Frames that the new switch has received by now are not lost.
                 let arrived = self.frames_at(switch).saturating_sub(before);
                 restart.arrived_meanwhile = arrived.saturating_sub(received(view));
                 restart.switch = Some(status);
@@ -107,7 +106,7 @@ impl RunningNetwork {
         })
     }
 
-    /// Starts a stopped switch. Waits for the last reader of its counters, which keeps its sockets open.
+    /// Starts a stopped switch, when the last reader of its counters has closed its sockets.
     fn start_again(&mut self, switch: usize, config: &Config) -> Result<SwitchHandle, RunError> {
         let deadline = Instant::now() + CLOSED_WITHIN;
         loop {
@@ -162,7 +161,7 @@ impl RunningNetwork {
     }
 }
 
-/// Describes this machine without limits of memory and devices, because the stopped switch has released both.
+/// Describes this machine without limits, because the stopped switch has freed memory and devices.
 fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }

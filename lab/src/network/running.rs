@@ -27,9 +27,9 @@ use xoff_switch::control::{Answer, snapshot};
 
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Number of the device group of all switch ports; a single request deletes the group.
+/// Device group of all switch ports, deleted by one request.
 const PORTS: u32 = 1;
-/// Destination port of the hosts' first datagrams: discard (RFC 863), at which nobody listens.
+/// Discard port (RFC 863), at which nobody listens.
 const DISCARD: u16 = 9;
 
 #[derive(Debug)]
@@ -39,15 +39,15 @@ pub struct RunningNetwork {
     pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
-    // Declared before the wires, so that a delay line restores its devices before they are deleted.
+    // Dropped before the wires: a line restores its devices.
     lines: Vec<Option<Line>>,
     _wires: Wires,
-    // Declared last, because these namespaces contain the devices of the wires.
+    // Dropped last: the wires' devices are in these namespaces.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
 
-/// Wires of a network, deleted on drop because the kernel would remove them late or never.
+/// Wires, deleted on drop because the kernel would do so late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
@@ -75,8 +75,7 @@ impl RunningNetwork {
     /// Starts the network; gives up when `is_stopped` returns true.
     ///
     /// # Errors
-    /// Fails if the system refuses a part of the network, or with [`NetworkError::Stopped`]; in both cases nothing is left of
-    /// the network.
+    /// Fails if the system refuses a part, or with [`NetworkError::Stopped`]. Nothing is left of the network then.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,
@@ -101,7 +100,7 @@ impl RunningNetwork {
             lab: Lab::new(),
         };
         let Wired { devices, ties, ends, lines } = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Start agents before switches: the driver refuses changes of offloads when a switch has opened the other end.
+        // Start agents first: a driver changes no offloads when a switch has opened the other end.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let lines = lines.into_iter().enumerate().map(|(link, line)| match line {
             None => Ok(None),
@@ -116,7 +115,7 @@ impl RunningNetwork {
             Switches::start_from(&switches, |name| source(&network, name)).map_err(|(index, error)| {
                 NetworkError::Run { switch: network.switches[index].name.clone(), error: Box::new(error) }
             })?;
-        // Send the hosts' first frames after the switches have started, because switches learn addresses from them.
+        // Send the hosts' first frames after the start, because switches learn addresses from them.
         introduce(&network, &devices)?;
         let since = Instant::now();
         let switch_states = running.handles().into_iter().map(SwitchState::from).collect();
@@ -167,10 +166,10 @@ impl RunningNetwork {
             thread::sleep(LOOK_EVERY);
             waiting = self.waiting();
         }
-        // Read the counters before the agents end, because agents take their counters with them.
+        // Read the counters before the agents end with them.
         let with_agents = self.view.status().map(|status| (status.hosts, status.links));
         let mut failed = Vec::new();
-        // Stop switches before agents, so that senders in containers stay paused while a switch still has frames for them.
+        // Stop switches before agents, so that senders in containers stay paused.
         let states = self.view.switches();
         let ended = self.switches.stop().into_iter().zip(states).map(|(ended, state)| match (ended, state) {
             (Some(Ok(status)), _) => status,
@@ -229,7 +228,7 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Detach TAP devices here and not on drop, because other threads may keep the view.
+        // Detach TAP devices now, because other threads may keep the view.
         self.view.ties.iter().for_each(Tie::untie);
         self.lines.iter().flatten().for_each(Line::stop);
         self.lines.clear();
@@ -279,7 +278,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // Ignore an error: without a broadcast address, switches learn from the host's first frame instead.
+        // Without a broadcast address, switches learn from the host's first frame.
         let _ = sent;
     });
     Ok(())
@@ -309,7 +308,7 @@ struct Wired {
     devices: Vec<Vec<Device>>,
     ties: Vec<Tie>,
     ends: Vec<[Device; 2]>,
-    /// Devices of each link's delay line; their veth peers are the nodes' devices.
+    /// Devices of each delay line, the veth peers of the nodes' devices.
     lines: Vec<Option<[Device; 2]>>,
 }
 
@@ -382,7 +381,6 @@ fn wire(
         if *place != Place::Fresh {
             set_mark(&hosts[host], device.name(), mark)?;
         }
-        // Change offloads now, because the driver refuses that when a switch has opened the other end.
         device.finish_frames()?;
         let tie = match place {
             Place::Tap(tap) => Some(Tie::new(Device::find(&hosts[host], tap)?, &device, link.speed)?),

@@ -1,5 +1,4 @@
-//! Sockets that receive control frames at hosts without agent. Otherwise the kernel would count these frames as lost
-//! (`rx_dropped`).
+//! Sockets for control frames at hosts without agent, whose kernel would count the frames as lost (`rx_dropped`).
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -8,12 +7,11 @@ use socket2::{Domain, SockFilter, Socket, Type};
 
 use crate::{Device, LabError};
 
-/// EtherTypes of MAC control, congestion notification messages (CNMs), and CNMs with a CN tag.
+/// EtherTypes of MAC control, CNMs and tagged CNMs.
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets, one for each EtherType. A single socket for all EtherTypes would hide real losses, because it would also
-/// receive all other frames.
+/// Sockets, one for each EtherType, because a socket for all EtherTypes would hide real losses.
 #[derive(Debug)]
 pub(super) struct ControlSink(#[expect(dead_code, reason = "only kept open")] [Socket; ETHER_TYPES.len()]);
 

@@ -1,5 +1,3 @@
-//! Changes the speed of a running link.
-
 use std::sync::PoisonError;
 use std::thread;
 
@@ -12,10 +10,10 @@ use super::view::SwitchState;
 use crate::config::{End, LinkRates};
 
 impl NetworkView {
-    /// Changes the rate of the frames from the end `from` of a link, or from both ends; returns warnings.
+    /// Changes the rate of frames from the end `from` of a link, or from both; returns warnings.
     ///
-    /// Speed and headroom of the switches' ports change in two steps, so that headroom always suffices. Before headroom gets smaller,
-    /// the delay line empties of frames that were sent at the old rate.
+    /// Speed and headroom of ports change in two steps, so that headroom always suffices. Before headroom shrinks, frames of the old
+    /// rate leave the delay line.
     pub(super) fn change_speed(
         &self,
         number: usize,
@@ -64,7 +62,7 @@ impl NetworkView {
         Ok(warnings)
     }
 
-    /// Reloads the switches at a link with the new `rates`. If a switch refuses, all return to the rates `before`.
+    /// Reloads the switches at a link with `rates`. If one refuses, all return to `before`.
     fn apply(&self, number: usize, rates: LinkRates, before: LinkRates) -> Result<Vec<String>, Refusal> {
         let network = &self.network;
         if rates == before {

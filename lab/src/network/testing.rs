@@ -6,7 +6,7 @@ use xoff_switch::control::{Answer, snapshot};
 use super::links::{Downs, EndStatus, LinkStatus};
 use super::view::{HostStatus, InterfaceCounters, InterfaceStatus, NetworkStatus};
 
-/// Returns a network with these links. Nodes whose names begin with `s` are switches, others are hosts.
+/// Returns a network with these links. Names of switches begin with `s`.
 #[must_use]
 pub fn network_of(links: &[(String, String)]) -> NetworkStatus {
     let like = network();

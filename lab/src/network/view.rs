@@ -43,14 +43,13 @@ pub struct Restart {
     pub node: String,
     pub part: RestartedPart,
     pub at_nanos: u64,
-    /// Frames that were lost because they were queued in the switch or at the host's devices when the switch or agent ended.
+    /// Frames lost because they were queued in the switch, or at the host's devices.
     pub queued: u64,
-    /// Frames that were lost because they arrived at the switch's ports while no switch ran.
+    /// Frames lost because no switch ran when they arrived.
     pub arrived_meanwhile: u64,
     pub programs: usize,
     /// Lossless frames that the host's queueing disciplines dropped before its agent ended.
     pub queue_dropped: u64,
-    /// Last status of the stopped switch.
     pub switch: Option<Box<Status>>,
     pub failed: Vec<String>,
 }
@@ -68,12 +67,12 @@ impl NetworkStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostStatus {
     pub name: String,
-    /// Kind and name of the host's namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
+    /// Kind and name of the namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
     /// True if the lab started `xoff nic` agents for the host.
     pub nic: bool,
     pub interfaces: Vec<InterfaceStatus>,
-    /// Datagrams that the host's kernel dropped because a socket's receive buffer was full; zero for a virtual machine.
+    /// Datagrams dropped because a socket's receive buffer was full; zero for a virtual machine.
     pub socket_drops: u64,
 }
 
@@ -101,11 +100,10 @@ pub struct InterfaceCounters {
     pub tx_bytes: u64,
     pub rx_frames: u64,
     pub rx_bytes: u64,
-    /// Frames lost before transmission.
     pub tx_dropped: u64,
-    /// Frames lost on receipt. Control frames to hosts without agent are not counted.
+    /// Frames lost on receipt, except control frames to hosts without agent.
     pub rx_dropped: u64,
-    /// Frames dropped by the queueing discipline. Lossy frames are excluded if an agent separates classes.
+    /// Frames dropped by the queueing discipline, without lossy ones if an agent separates classes.
     pub queue_dropped: u64,
     pub queue_dropped_lossy: u64,
 }
@@ -122,7 +120,7 @@ pub struct Description {
     pub name: String,
     pub variables: BTreeMap<String, String>,
     pub entrances: BTreeMap<String, Entrance>,
-    /// Names of the virtual machines, in which xoff cannot start programs.
+    /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
     pub links: Vec<LinkStatus>,
     pub page: Option<String>,
@@ -131,7 +129,7 @@ pub struct Description {
 #[derive(Clone, Debug)]
 pub(super) enum SwitchState {
     Running(Arc<SwitchView>, Option<Reloads>),
-    /// Stopped switch with its last status. Its view is dropped, because a view keeps the switch's sockets open.
+    /// Last status of a stopped switch. A view would keep its sockets open.
     Ended(Box<Status>),
 }
 
@@ -152,7 +150,6 @@ pub struct NetworkView {
     pub(super) wires: Vec<Wire>,
     pub(super) switches: RwLock<Vec<SwitchState>>,
     pub(super) restarts: Mutex<Vec<Restart>>,
-    /// Lock that is held while a link's speed changes.
     pub(super) changing_speed: Mutex<()>,
     pub(super) since: Instant,
     /// Address of the lab's web page, set when the page is served.
@@ -182,7 +179,7 @@ impl NetworkView {
         }
     }
 
-    /// Reloads all switches from the network's file, one after the other. Changes nothing if a dry run of any switch fails.
+    /// Reloads all switches from the file, or none if a dry run of any fails.
     ///
     /// # Errors
     /// Returns the reasons of the first switch that refuses.
@@ -274,8 +271,7 @@ impl NetworkView {
             .get(link)
             .zip(links.get(link))
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
-        // Check everything first, so that a refused change leaves the link unchanged. Only the kernel can still refuse to
-        // take a device down.
+        // Check first, so that a refused change leaves the link unchanged.
         let mut warnings = wire.check(change, status)?;
         if let Some(rate) = change.speed_bits_per_second.and_then(BitRate::new) {
             warnings.extend(self.change_speed(link, change.sending_end(status)?, rate, &status.name())?);
@@ -381,7 +377,7 @@ impl NetworkView {
         }
     }
 
-    /// Reads a device's counters. For a TAP device, adds the losses between the TAP and its guest.
+    /// Reads a device's counters; for a TAP, includes losses towards its guest.
     fn counters(
         &self,
         host: &Host,
@@ -417,8 +413,7 @@ impl NetworkView {
     }
 }
 
-/// Returns the number of UDP datagrams dropped at full receive buffers (`RcvbufErrors`), over IPv4 and IPv6; zero for a
-/// virtual machine.
+/// Returns the UDP datagrams dropped at full receive buffers (`RcvbufErrors`); zero for a virtual machine.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };

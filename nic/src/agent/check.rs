@@ -27,8 +27,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Checks the queues and repairs them. Returns false if the guard opened a class meanwhile; the caller must then
-    /// apply its changes and check again.
+    /// Checks and repairs the queues. Returns false if the guard opened a class meanwhile; then call this again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));

@@ -1,11 +1,11 @@
-//! Growing delays before the agent replaces another program's root queueing discipline. They keep two programs from replacing each
-//! other's root continuously.
+//! Growing delays before the agent replaces another program's root qdisc, so that the two do not replace each other's
+//! continuously.
 
 use xoff_wire::units::Nanos;
 
 const FIRST: Nanos = Nanos::from_secs(1);
 const MOST: Nanos = Nanos::from_secs(8);
-/// Time without a root of another program, after which the delay starts at one second again.
+/// Time without another program's root after which the delay is one second again.
 const QUIET: Nanos = Nanos::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Reclaim {
         now >= self.at
     }
 
-    /// Records that the root belongs to another program. Returns the time from which the agent may replace that root.
+    /// Records that another program has the root. Returns the time from which the agent may replace it.
     pub(super) fn is_foreign(&mut self, now: Nanos) -> Nanos {
         if self.at == Nanos::NEVER {
             if now.since(self.last) >= QUIET {

@@ -1,4 +1,4 @@
-//! Tests of the pause controller in virtual time. They check each threshold twice: at its time, and 1 ns earlier.
+//! Tests of the pause controller in virtual time: at each threshold, and 1 ns before.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};

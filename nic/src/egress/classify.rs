@@ -1,5 +1,5 @@
-//! Classic BPF program that classifies the frames of the kernel's stack as a switch does ([`xoff_flow_control::classify`]). The outermost
-//! VLAN tag may be in the frame's metadata. MAC control and LLDP frames get no class, so that no pause delays them.
+//! Classic BPF program that classifies the kernel's frames as a switch does ([`xoff_flow_control::classify`]). MAC control and LLDP get
+//! no class, so that no pause delays them.
 
 use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
@@ -13,7 +13,7 @@ pub(super) struct Classes {
     pub(super) class: [u32; 8],
 }
 
-/// Frame that makes the kernel poll its queues. It has zero addresses, and an EtherType for local experiments.
+/// Frame that makes the kernel poll its queues, with zero addresses and an EtherType for local experiments.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";

@@ -8,10 +8,10 @@ use xoff_wire::units::{CLASSES, Class, ClassSet};
 pub enum Part {
     Root,
     Line,
-    /// Filter that drops wake frames, which the agent sends only to make the kernel poll its queues.
+    /// Filter that drops wake frames, which only make the kernel poll its queues.
     Waker,
     Classifier,
-    /// Filter or class of another program that takes effect before those of xoff.
+    /// Filter or class of another program that precedes xoff's.
     Foreign,
     Class(Class),
     Leaf(Class),
@@ -53,7 +53,7 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave because of these defects, even while the classes are stopped.
+    /// Returns the classes whose frames may leave although the classes are stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =

@@ -1,10 +1,7 @@
-//! Queue of one class (the tree's leaf), which keeps its frames while the class is stopped.
+//! Queue of one class (a leaf of the tree), which keeps its frames while stopped.
 //!
-//! The queueing discipline `plug` is made for this. Without `plug`, a token bucket (`tbf`) is used: while stopped, it holds fewer
-//! tokens than any frame costs. The kernel polls a restarted bucket only when a frame is sent: see
-//! [`Tree::wake`](super::tree::Tree::wake).
-//!
-//! Queueing disciplines in BPF (Linux 6.16) cannot be used, because the kernel accepts none below a shaper.
+//! Without the queueing discipline `plug`, a token bucket (`tbf`) is used: while stopped, it holds fewer tokens than any frame
+//! costs. The kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
 
 use std::fmt;
 use std::thread;
@@ -35,10 +32,10 @@ impl Leaf {
         }
     }
 
-    /// Returns the kind of queue that this kernel supports, after a trial in a new network namespace.
+    /// Returns the kind that this kernel supports, tried in a new network namespace.
     ///
     /// # Errors
-    /// Fails if the kernel supports neither kind, or CAP_SYS_ADMIN is missing.
+    /// Fails if neither kind is supported, or CAP_SYS_ADMIN is missing.
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
             let refused = |source| {

@@ -78,7 +78,7 @@ impl LeafCounts {
 pub struct Repair {
     pub found: Defects,
     pub left: Defects,
-    /// Classes whose leaf another program deleted. The frames in a deleted leaf are lost, and no counter contains them.
+    /// Classes whose leaf another program deleted. Its frames are lost and counted nowhere.
     pub deleted: ClassSet,
     pub refused: Option<EgressError>,
 }
@@ -90,7 +90,7 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: SavedState,
-    /// Exclusive claim on the device; `None` for a tree that was [found](Egress::find), which another process has claimed.
+    /// Exclusive claim on the device; `None` for a [found](Egress::find) tree of another process.
     claim: Option<Claim>,
     journal: Journal,
     last: [Statistics; CLASSES],
@@ -104,7 +104,7 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state. Undoes the changes of a killed switch, but makes no others.
+    /// Claims the device and reads its state. Undoes only the changes of a killed switch.
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -113,9 +113,9 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // Read the queueing disciplines only now, because the changes of a killed switch have been undone.
+        // Read the qdiscs only after the changes of a killed switch have been undone.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // Do not save the tree of a killed agent: the journal has the device's state from before that tree.
+        // Do not save a killed agent's tree: the journal has the earlier state.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -195,7 +195,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Finds the agent's tree at a device, even if another process created the tree.
+    /// Finds a device's tree, even if another process created it.
     pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
         let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
         Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
@@ -238,7 +238,7 @@ impl Egress {
         Ok(Some(removed))
     }
 
-    /// Stops a class. After the return, no frame leaves the class's leaf, but the driver may still have one frame.
+    /// Stops a class. Afterwards no frame leaves its leaf, but the driver may still have one.
     pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
         self.stopped.insert(class);
         Ok(self.tc.send(self.tree.stop(class))?)
@@ -250,14 +250,13 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's current MTU; call this periodically. If the kernel refuses, the previous MTU stays.
+    /// Adapts the tree to the current MTU; call this periodically. If the kernel refuses, the previous MTU stays.
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
-    /// Adapts classifier and queue limits to other lossless classes or maps; no queued frame is lost. If the kernel refuses, the
-    /// previous ones stay.
+    /// Adapts classifier and queue limits to other classes without losing frames. If the kernel refuses, the previous ones stay.
     pub fn follow_classes(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
         self.tree.follow_classes(&mut self.tc, settings, self.stopped)
     }
@@ -270,11 +269,11 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Repairs the parts of the tree that are missing or changed in `dump`, beginning with stopped classes. `doubted` are classes
-    /// whose leaf another program changed.
+    /// Repairs missing and changed parts in `dump`, stopped classes first. `doubted` are classes whose leaf another program
+    /// changed.
     ///
-    /// The root of another program stays until `takes_root` is true; then the agent's root replaces it. Later,
-    /// [`remove`](Self::remove) restores the replaced root, or the device's default if that root had classes or children.
+    /// The root of another program stays until `takes_root` is true. After its replacement, [`remove`](Self::remove) will restore
+    /// it, or the default if it has classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -324,7 +323,6 @@ impl Egress {
         Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
 
-    /// Returns the counts of each leaf since the tree was installed.
     pub fn counts(&mut self) -> Result<[LeafCounts; CLASSES], EgressError> {
         for counts in &mut self.counts {
             (counts.waiting_frames, counts.waiting_bytes) = (0, 0);
@@ -371,8 +369,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device, but not the root if another program replaced it. Warns about such a root if xoff's own was installed
-    /// (`had_tree`).
+    /// Restores the device, except a root of another program; warns of such a root if xoff's was installed (`had_tree`).
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -435,12 +432,11 @@ impl Drop for Egress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub lost: [u64; CLASSES],
-    /// Frames dropped because a leaf was full, by class.
     pub dropped: [u64; CLASSES],
     pub warnings: Vec<String>,
 }
 
-/// Claims a device. Waits for the previous owner, whose last file descriptor may still be closing.
+/// Claims a device; waits for a previous owner that is still closing.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }

@@ -1,5 +1,4 @@
-//! Limits on the packets that the kernel queues while it resolves a neighbour's address. The agent raises them to a leaf's limit, so that
-//! sending programs sleep instead of losing packets.
+//! Limits on packets that wait for a neighbour's address. The agent raises them, so that programs sleep instead of losing packets.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -34,8 +33,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores the limits `before`, except a limit that another program has changed since it was `set`. After a rename of the device,
-    /// its limits are in other files, which are opened in the thread's network namespace.
+    /// Restores the limits `before`, except those changed since they were `set`. After a rename, the device must be in the thread's
+    /// namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

@@ -1,5 +1,4 @@
-//! Settings of a device from before the agent installed its queues. The [journal](xoff_xdp::Journal) keeps them, so that they can be
-//! restored.
+//! Settings of a device from before the agent's queues, kept in the [journal](xoff_xdp::Journal) for restoration.
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;
@@ -31,9 +30,9 @@ pub(super) struct SavedState {
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// Root queueing discipline to restore; `None` for the device's default, which the kernel restores itself.
+    /// Root qdisc to restore; `None` for the device's default.
     root: Option<SavedRoot>,
-    /// Warning that xoff replaced another program's root which it cannot restore, if it did.
+    /// Warning of a replaced root that xoff cannot restore.
     #[serde(default)]
     lost_root: Option<String>,
 }
@@ -64,7 +63,7 @@ impl SavedState {
         Ok(SavedState { offloads: Some(offloads), neighbours, root, ..SavedState::default() })
     }
 
-    /// Saves the current root for the restoration, or the device's default if xoff cannot restore the current root.
+    /// Saves the current root, or the default if xoff cannot restore the current one.
     pub(super) fn save_root(&mut self, device: &str, nodes: &[Node]) {
         (self.root, self.lost_root) = match root_of(nodes) {
             Ok(root) => (root, None),
@@ -90,8 +89,8 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the settings to restore. A setting that another program has changed keeps its current value. `nodes` is `None` if the
-    /// agent's queues are still installed.
+    /// Returns the settings to restore, without those that another program changed. `nodes` is `None` if the agent's queues are still
+    /// installed.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -112,8 +111,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the agent's tree by the saved root. A single request does this, so that a killed process leaves one or the other. If the
-    /// kernel refuses the root, tries its kind with default options, then the device's default.
+    /// Replaces the agent's tree by the saved root, in one request so that a kill leaves one or the other. If refused, tries the kind's
+    /// defaults, then the device's.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();

@@ -3,7 +3,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// Bytes charged per frame in addition to its length: FCS, preamble and gap, and a tag that may be in metadata.
+/// Bytes charged per frame: FCS, preamble and gap, and a tag that may be in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const HEADERS: u32 = 14 + 8;
 
@@ -14,7 +14,7 @@ pub struct EgressSettings {
     pub burst: Bytes,
     pub limit_lossless: u32,
     pub limit_lossy: u32,
-    /// Kind of each class's queue; `None` for the best kind that the kernel supports.
+    /// Kind of each class's queue; `None` for the best one.
     pub leaf: Option<Leaf>,
 }
 
@@ -22,10 +22,10 @@ impl EgressSettings {
     /// Share of the line's rate at which the shaper sends. Of the other 1 %, a hundredth covers the difference of two clocks. With the
     /// rest, the device's ring drains a burst in at most a hundred times the timer delay that caused it.
     pub const SHARE: f64 = 0.99;
-    /// Default of `limit_lossless` in bytes: enough for 300 sockets with Linux's default send buffer, or for 65 soft-RoCE frames of 4 KiB
-    /// in each of 250 queue pairs.
+    /// Default of `limit_lossless` in bytes: 300 default send buffers of Linux, or 65 soft-RoCE frames of 4 KiB for each of 250 queue
+    /// pairs.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// Default of `limit_lossy` in bytes: more than 1,000 frames, the length of Linux's usual queue.
+    /// Default of `limit_lossy` in bytes: more than Linux's usual 1,000 frames.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
     #[must_use]
@@ -39,8 +39,7 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum layer-1 bytes sent after a stop: the frame in the driver and the shaper's burst. The headroom of the peer must
-    /// include them.
+    /// Returns the maximum layer-1 bytes sent after a stop (frame in the driver, and burst), part of the peer's headroom.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))

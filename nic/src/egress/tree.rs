@@ -26,7 +26,7 @@ const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
 const LEAST: u16 = 60 + OVERHEAD;
-/// Maximum length in bytes of a frame that a full token bucket can send: longer frames cost more tokens than a bucket holds.
+/// Maximum bytes of a frame that costs no more tokens than a bucket can hold.
 const LONGEST: u32 = 65_522;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct QueueDump {
 impl QueueDump {
     pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
-        // Dump filters only if their root is present; otherwise the kernel refuses the request.
+        // The kernel refuses a dump of filters without their root.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
         Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
@@ -54,8 +54,7 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // Without a handle, a node stands for all filters of its priority and protocol. For filters of other kinds than BPF, count only
-        // these nodes.
+        // A node without handle stands for all filters of its priority and protocol; for non-BPF filters, count only these.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
@@ -135,7 +134,7 @@ impl Tree {
     pub(super) fn found(device: &str, ifindex: i32, nodes: &[Node], mtu: u32) -> Result<Tree, EgressError> {
         let limit = |class| {
             let leaf = nodes.iter().find(|node| node.handle == leaf_place(ifindex, class).handle);
-            // A tbf has its limit among its parameters, after two rates.
+            // A tbf reports its limit after two rates.
             let limit =
                 leaf.filter(|node| node.kind == Leaf::Tbf.name()).and_then(|node| node.options.get(28..32));
             let limit = limit.and_then(|bytes| bytes.first_chunk());
@@ -186,7 +185,7 @@ impl Tree {
         Ok(true)
     }
 
-    /// Adapts the tree to another MTU. If the kernel refuses, the previous MTU stays, and the next check repairs what was already changed.
+    /// Adapts the tree to an MTU. If the kernel refuses, the previous MTU stays, and accepted changes are repaired later.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -205,8 +204,7 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Adapts the tree to other classes. Limits are only raised, because a queue may hold more than a lower limit allows. If the kernel
-    /// refuses, raised limits stay raised.
+    /// Adapts the tree to other classes. Limits only rise, because a queue may exceed a lower one; they stay raised after a refusal.
     pub(super) fn follow_classes(
         &mut self,
         tc: &mut Conversation,
@@ -224,7 +222,7 @@ impl Tree {
             self.limits[class.index()] = limit;
             Ok(())
         });
-        // Change the classifier last, when the queues can hold the frames that it then directs to them.
+        // Change the classifier last, when the queues can hold its frames.
         let sent = sent.and_then(|()| tree(tc.send(&mut filters[1].put(self.place(ROOT, FILTER)))));
         if sent.is_ok() {
             self.filters = Some(filters);
@@ -257,7 +255,7 @@ impl Tree {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // Add the classifier last, so that no frame is directed to a class without leaf.
+        // Add the classifier last, so that no class gets frames before its leaf exists.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
@@ -304,7 +302,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs stopped classes first, and the filters that direct frames to classes last.
+    /// Repairs stopped classes first, and the filters last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -425,7 +423,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // Guarantee a class only the minimum, so that priorities decide about the rest of the line.
+        // Guarantee only the minimum, so that priorities decide.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));
@@ -476,14 +474,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues by sending a frame, which the tree's first filter drops uncounted. Otherwise a bucket whose rate
-    /// rises still waits as long as the old rate demands.
+    /// Makes the kernel poll the queues by a frame, which the first filter drops uncounted. Otherwise a bucket with a new rate waits as
+    /// long as the old rate demands.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());
         }
         match self.waker.send(&classify::WAKE_FRAME) {
-            // Ignore the error: a device that is down has no queued frames.
+            // A device that is down has no queued frames.
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(()),
             result => {
                 result.map_err(|source| EgressError::system("cannot wake the queues", &self.device, source))
@@ -504,7 +502,7 @@ impl Tree {
     }
 }
 
-/// Returns the filters at the root in order: the one that drops wake frames, then the classifier.
+/// Returns the filters at the root: one that drops wake frames, then the classifier.
 fn filters(settings: &EgressSettings) -> [Filter; 2] {
     let waker = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
     let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };

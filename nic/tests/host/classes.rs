@@ -1,5 +1,5 @@
-//! Compares the classifications of a real kernel and a switch: while all classes are stopped, every frame must join the
-//! queue of the class that a switch would choose.
+//! Compares classification by a real kernel and by a switch: while all classes are stopped, each frame must join the
+//! queue of the switch's class.
 
 // This file proves promises of SPECIFICATION.md: host-pauses
 
@@ -96,7 +96,7 @@ fn port() -> PortSettings {
 struct Road {
     how: &'static str,
     index: i32,
-    /// Sockets that sent frames. The send buffers of all but the last one are full.
+    /// Sockets that sent frames; all but the last are full.
     senders: Vec<PacketSender>,
 }
 

@@ -177,8 +177,8 @@ fn delayed_guard_of_killed_agent_spares_next_agents_queues() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    // Adopt orphans (subreaper). Otherwise the stopped guard's process group would become an orphan, and the kernel
-    // would wake the guard.
+    // Adopt orphans. Otherwise the guard's process group would become an orphan, and the kernel would wake the
+    // stopped guard.
     set_child_subreaper(true).unwrap();
     let (mut agent, mut lines) = agent(&bed, THIS);
     let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();

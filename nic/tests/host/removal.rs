@@ -44,8 +44,7 @@ fn removing_the_queues_restores_the_device_exactly() {
         ] {
             assert!(during.contains(expected), "no {expected:?} in {during}");
         }
-        // Remove the queues from the peer's namespace, which has a device of the same name. The agent must not
-        // confuse the two.
+        // Remove the queues from the peer's namespace, whose device of the same name must not change.
         let removed = bed.peer.namespace().run(|| egress.remove());
         assert_eq!(Bed::description_in(bed.peer.namespace()), others);
         assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));

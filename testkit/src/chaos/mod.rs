@@ -13,7 +13,6 @@
 //!    |        |
 //!   shrink -> scenario_run --> bed  the scenario as it runs
 //! ```
-//!
 
 mod report;
 mod scenario;
