@@ -17,7 +17,7 @@ const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Flag of a dump that may be inconsistent, because the table changed during the dump.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
-/// Size of the receive buffer in bytes. It exceeds a datagram of a dump, which the kernel limits to 32 KiB.
+/// Receive buffer in bytes; the kernel splits dumps at 32 KiB.
 pub(crate) const DATAGRAM: usize = 1 << 16;
 
 static UNREADABLE: Once = Once::new();
@@ -37,8 +37,8 @@ impl Conversation {
         Conversation::marked(0)
     }
 
-    /// Opens an rtnetlink socket whose requests have `mark` as the upper half of their sequence numbers. Notifications
-    /// repeat these numbers, so a listener can skip the changes of its own program.
+    /// Opens an rtnetlink socket with `mark` in the upper half of its sequence numbers, which notifications repeat: so
+    /// listeners can skip their own program's changes.
     pub fn marked(mark: u16) -> io::Result<Conversation> {
         Conversation::over(NETLINK_ROUTE, mark)
     }
@@ -64,8 +64,7 @@ impl Conversation {
         }
     }
 
-    /// Reads a table from the kernel, and passes each message that can be parsed to `give`. Returns false if the table
-    /// changed during the dump.
+    /// Reads a table, and passes each parsable message to `give`. Returns false if the table changed meanwhile.
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,

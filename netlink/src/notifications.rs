@@ -1,5 +1,4 @@
-//! Netlink notifications. The kernel drops notifications if the receive buffer is full, and reports the loss. The
-//! reader must then read the whole table again.
+//! Netlink notifications. After a loss, which the kernel reports, the reader must read the whole table again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,7 +42,7 @@ pub enum Notification {
 pub struct Notifications(Subscription);
 
 impl Notifications {
-    /// Subscribes to `groups` in the calling thread's network namespace, with a receive buffer of `bytes`.
+    /// Subscribes in the calling thread's network namespace, with a receive buffer of `bytes`.
     pub fn open(groups: &[Group], bytes: usize) -> io::Result<Notifications> {
         Subscription::open(NETLINK_ROUTE, groups.iter().map(|&group| group as u32), bytes).map(Notifications)
     }
@@ -79,7 +78,7 @@ impl Subscription {
         bytes: usize,
     ) -> io::Result<Subscription> {
         let mut socket = Socket::new(protocol)?;
-        // Set SO_RCVBUFFORCE first, which may exceed net.core.rmem_max but needs CAP_NET_ADMIN.
+        // SO_RCVBUFFORCE may exceed net.core.rmem_max, but needs CAP_NET_ADMIN.
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
         }

@@ -1,6 +1,6 @@
-//! Buffer memory, which stores the bytes of queued frames in cells of [`CELL`] bytes.
+//! Buffer memory: the bytes of queued frames, in cells of [`CELL`] bytes.
 //!
-//! Each cell belongs to the [`Store`](crate::Store) of one worker. All copies of a flooded frame share one chain of
+//! Each cell belongs to the [`Store`](crate::Store) of one worker. Copies of a flooded frame share one chain of
 //! cells, which is never written.
 
 use std::io;
@@ -15,10 +15,8 @@ use crate::mapping::Mapping;
 /// Number that marks the end of a chain of cells.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Cells of all workers.
-///
-/// Links and sharer counts are atomics only because all workers share these tables. Only the worker that owns a
-/// frame uses the frame's cells.
+/// Cells of all workers. Links and sharer counts are atomics only because all workers share the tables; only a
+/// frame's owner uses its cells.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,

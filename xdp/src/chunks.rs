@@ -1,8 +1,7 @@
 //! Packet memory (UMEM) of one port: the chunks in which the kernel receives and sends frames.
 //!
-//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A received frame stays in
-//! its chunk while it is among the last frames that the port received (the window). Then the frame moves to cells
-//! ([`Store`](crate::Store)).
+//! Each port has its own memory, because the kernel keeps a table of its chunks for every socket. A received frame stays in its chunk
+//! while it is among the port's last received frames (the window). Then it moves to cells ([`Store`](crate::Store)).
 
 use std::io;
 use std::ptr::NonNull;
@@ -93,7 +92,7 @@ pub(crate) struct PacketMemory {
     has_stamps: bool,
     received: Box<[u32]>,
     free_receive: Vec<u32>,
-    /// Chunks that hold the last received frames, as a ring buffer that begins at index `oldest`.
+    /// Chunks with the last received frames: a ring buffer from index `oldest` on.
     window: Box<[u32]>,
     oldest: usize,
     pieces: Box<[Piece]>,
@@ -269,8 +268,8 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmitted frame that begins at chunk `first`. Returns the first cell and length of the frame's copy in buffer memory;
-    /// the cell is [`NONE`] if there is no copy.
+    /// Frees the transmitted frame at chunk `first`. Returns first cell ([`NONE`] if there is none) and length of its copy in buffer
+    /// memory.
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);

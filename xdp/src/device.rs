@@ -13,7 +13,7 @@ use crate::journal::{Journal, Left, Owner};
 use crate::netlink::{Link, Netlink, OwnAddresses};
 use crate::sys::{self, Ethtool};
 
-/// Major handle of the queueing discipline that xoff adds (`ff:`). The kernel itself assigns handles from 0x8000 on.
+/// Major handle of xoff's qdisc (`ff:`). The kernel itself assigns handles from 0x8000 on.
 const OUR_QDISC: u16 = 0xff;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Facts {
     pub fallbacks: Fallbacks,
     /// True if the link had a carrier when the port was opened.
     pub carrier: bool,
-    /// True if VLAN tags stay in received frames. Otherwise the switch cannot see their PCP, so PCP makes no class lossless.
+    /// True if VLAN tags stay in received frames. Otherwise the PCP makes no class lossless.
     pub tags_kept: bool,
     pub warnings: Vec<String>,
 }
@@ -119,10 +119,8 @@ impl Device {
         })
     }
 
-    /// Prepares the device: brings it up, makes it promiscuous, turns off the kernel's own IPv6 addresses, and keeps VLAN tags in
-    /// frames.
-    ///
-    /// A veth also gets a queueing discipline.
+    /// Prepares the device: brings it up, makes it promiscuous, turns off the kernel's IPv6 addresses, keeps VLAN tags in frames,
+    /// and gives a veth a qdisc.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
         let name = self.name.clone();
         let refused = |fault| refused(&name, fault);
@@ -157,8 +155,8 @@ impl Device {
         done
     }
 
-    /// Restores the settings, except a setting that another program has changed since. If a restoration fails, the journal keeps the
-    /// device's page for the next start or for `xoff nic restore`.
+    /// Restores the settings, except those that another program changed. After a failure, the journal keeps the device's page for
+    /// the next start or `xoff nic restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -171,7 +169,7 @@ impl Device {
     }
 
     fn add_clsact(&mut self) {
-        // Keep an existing clsact. Ignore a failure to add one: attaching the filter will report the reason.
+        // Ignore a failure to add a clsact: the filter that needs it will report the reason.
         if self.netlink.has_clsact(self.ifindex).is_ok_and(|is_there| !is_there) {
             let add = |device: &Device| device.netlink.add_clsact(device.ifindex);
             let _ = self.change(|undo| undo.clsact = true, add);
@@ -198,8 +196,8 @@ impl Device {
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // Try to clear both flags, because e1000 can only change them together. Otherwise clear only the receive flag, which
-            // suffices: sent frames contain their tags anyway.
+            // Try both flags first, because e1000 changes them only together. The receive flag suffices: sent frames contain their
+            // tags anyway.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());
@@ -256,7 +254,7 @@ impl Device {
         self.ifindex
     }
 
-    /// Returns the XDP mode in which to attach. `None` means native mode if possible, otherwise generic mode.
+    /// Returns the XDP mode to attach in. `None`: native if possible, otherwise generic.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         match (wanted, self.native_mtu_max()) {
             (None, None) => Ok(None),

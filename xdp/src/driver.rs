@@ -30,9 +30,8 @@ impl Driver {
         self.0 == "veth"
     }
 
-    /// Returns what prevents zero copy for payloads of up to `mtu` bytes, if anything does.
-    ///
-    /// igb rounds the buffer size down to whole KiB, and treats bytes in a second buffer as a separate frame.
+    /// Returns what prevents zero copy for payloads of up to `mtu` bytes: igb rounds buffers down to whole KiB, and
+    /// treats a second buffer as a separate frame.
     pub(crate) fn obstacle(&self, chunk_bytes: u32, mtu: u32) -> Option<Obstacle> {
         let room = (chunk_bytes - HEADROOM) / 1024 * 1024;
         let longest = mtu + HEAD_BYTES;
@@ -58,10 +57,9 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Driver {
-    /// Returns the maximum MTU at which native XDP mode loses no frames. Returns `None` if the driver itself refuses
-    /// larger MTUs.
+    /// Returns the maximum MTU without losses in native XDP mode; `None` if the driver itself refuses larger ones.
     ///
-    /// Before Linux 6.3, `virtio_net` accepts larger MTUs but loses frames.
+    /// `virtio_net` before Linux 6.3 accepts larger MTUs, but loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {
         (self.0 == "virtio_net" && version_of(release)? < (6, 3)).then_some(VIRTIO_PAGE_ROOM - HEAD_BYTES)
     }

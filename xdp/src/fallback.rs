@@ -12,8 +12,8 @@ pub struct Fallbacks {
     pub copy: Option<String>,
 }
 
-/// Returns the reason for generic mode. `longest` is the maximum MTU of the driver's native mode, if limited; `errno`
-/// is the kernel's error number for native mode.
+/// Returns the reason for generic mode. `longest` is the maximum MTU of native mode, `errno` the kernel's refusal of
+/// it.
 pub(crate) fn why_generic(
     wanted: Option<Mode>,
     driver: &Driver,
@@ -39,7 +39,7 @@ pub(crate) fn why_generic(
     }
 }
 
-/// Returns why a port copies frames instead of using zero copy. `found` is the obstacle that a first attempt met.
+/// Returns why a port copies frames instead of using zero copy. `found` is the obstacle of a first attempt.
 pub(crate) fn why_copied(options: &PortOptions, mode: Mode, found: Option<Obstacle>) -> Obstacle {
     match found {
         Some(found) => found,

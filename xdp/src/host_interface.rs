@@ -21,8 +21,7 @@ impl HostInterface {
     /// Number of the ioctl TUNSETCARRIER, which system-call filters must allow.
     pub const SET_CARRIER: u64 = sys::TUNSETCARRIER;
 
-    /// Creates a TAP device in the calling thread's network namespace. The device is down, and its file does not
-    /// block.
+    /// Creates a TAP device, which is down, in the calling thread's network namespace. Its file does not block.
     ///
     /// # Errors
     /// Fails with `AlreadyExists` if a device has that name, and with `NotFound` without the module `tun`.
@@ -51,8 +50,7 @@ impl HostInterface {
         sys::set_carrier(self.file.as_fd(), is_there)
     }
 
-    /// Reads the next frame that the kernel sends to the interface. Truncates the frame to `into` and returns its
-    /// length.
+    /// Reads the next frame from the kernel, truncated to `into`; returns its length.
     ///
     /// # Errors
     /// Fails with `WouldBlock` if there is no frame.
@@ -60,7 +58,7 @@ impl HostInterface {
         (&self.file).read(into)
     }
 
-    /// Passes a frame to the kernel as if the interface had received it from the network.
+    /// Passes a frame to the kernel as received from the network.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }

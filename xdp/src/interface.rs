@@ -62,8 +62,8 @@ impl Interface {
     }
 }
 
-/// Returns whether a default route uses the interface. An advertised route counts only if the interface also has an
-/// IPv6 address, because any IPv6 router can advertise itself.
+/// Returns whether a default route uses the interface. Advertised routes count only with an IPv6 address, because
+/// any IPv6 router can advertise itself.
 fn is_default(netlink: &Netlink, link: &Link) -> io::Result<bool> {
     let routes = netlink.default_routes(link.ifindex)?;
     let is_used = || Ok(netlink.addresses(link.ifindex)?.iter().any(IpAddr::is_ipv6));

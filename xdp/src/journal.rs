@@ -1,10 +1,10 @@
-//! Journal of the changes that xoff makes to devices, written before each change.
+//! Journal of device changes, each written before it is made.
 //!
-//! If the switch is killed, the next process or `xoff nic restore` restores a device from its page in the journal. Settings
-//! that another program has changed since are kept.
+//! After a kill, the next process or `xoff nic restore` restores a device from its page, except settings that another
+//! program changed.
 //!
-//! A page is identified by the boot, the network namespace, and the device's permanent address, because name and address
-//! may change. Its position in the file is the device's index, which is unique in a namespace.
+//! A page names the boot, the network namespace and the permanent address, because a device's name and address may change.
+//! Its position is the device's index.
 
 use std::fs;
 use std::io;
@@ -54,8 +54,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Returns the journal for a device in the calling thread's network namespace. A `permanent_address` of zero means that
-    /// the device has none.
+    /// Returns the journal of a device in the calling thread's network namespace. `permanent_address` is zero if there is
+    /// none.
     #[must_use]
     pub fn of(owner: Owner, permanent_address: MacAddr) -> Journal {
         Journal {
@@ -87,10 +87,10 @@ impl Journal {
         serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Writes the device's page. The caller must do this before each change.
+    /// Writes the page; call this before each change.
     ///
     /// # Errors
-    /// Fails if the page cannot be written; the caller must then change nothing.
+    /// Fails if the page cannot be written. The caller must then change nothing.
     pub fn write(&self, claim: &Claim, changes: &impl Serialize) -> io::Result<()> {
         self.page(changes).and_then(|text| claim.write_journal(&text)).map_err(|error| {
             io::Error::other(format!(

@@ -1,8 +1,8 @@
 //! Division of a packet memory into chunks, and their addresses in the rings.
 //!
-//! Chunks have at least 2,048 bytes, but most frames are far shorter. Without zero copy, receive chunks may therefore
-//! overlap: the kernel writes only the last [`SMALL`] bytes of a chunk, and chunks begin [`SMALL`] bytes apart. A
-//! longer frame takes several chunks (XDP multi-buffer).
+//! Chunks have at least 2,048 bytes, but most frames are far shorter. Without zero copy, receive chunks may overlap:
+//! the kernel writes only the last [`SMALL`] bytes of a chunk, and chunks begin [`SMALL`] bytes apart. A longer frame
+//! takes several chunks (XDP multi-buffer).
 //!
 //! ```text
 //!   whole chunks   |256|  frame            ||256|  frame            |
@@ -11,11 +11,8 @@
 //!                                |          free | frame |
 //! ```
 //!
-//! The XDP program removes metadata: the kernel would write it in front of the packet, into the adjacent small chunk.
-//! Only for stamped chunks it writes the time of receipt there; these are whole, and their headroom holds it.
-//!
-//! Small chunks need a memory registered as unaligned. For such a memory, the kernel reports a packet as the address of
-//! its chunk, with an offset in the upper 16 bits.
+//! The XDP program removes metadata, which the kernel would write into the adjacent chunk. In a memory of small chunks
+//! (registered as unaligned), the upper 16 bits of an address are an offset.
 
 use rustix::net::xdp::XdpUmemRegFlags;
 

@@ -1,17 +1,15 @@
 //! Ports by AF_XDP: packet memory, rings and devices, without switching decisions.
 //!
-//! Who holds a chunk's number owns the chunk's bytes:
+//! The holder of a chunk's number owns its bytes:
 //!
 //! ```text
 //!   chunk -- fill ring --> kernel -- RX ring --> a received frame     of the port that receives
 //!   a frame to be sent --> chunk -- TX ring --> kernel -- completion  of the port that sends
 //! ```
 //!
-//! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells of ordinary memory when its
-//! chunk is needed.
+//! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells when its chunk is needed.
 //!
-//! Of xoff's crates, only this one contains `unsafe`: for packet memory, shared rings, and system calls that rustix and
-//! nix lack.
+//! Only this crate of xoff contains `unsafe`: for packet memory, shared rings, and system calls that rustix and nix lack.
 
 mod atomics;
 pub mod bare;
@@ -78,14 +76,14 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns whether the kernel supports [small receive chunks](ReceiveChunks::Small): from Linux 6.6 on, or 6.6.11 for
-/// devices with several queues.
+/// Returns whether the kernel supports [small receive chunks](ReceiveChunks::Small): Linux 6.6, or 6.6.11 with several
+/// queues.
 #[must_use]
 pub fn has_small_chunks() -> bool {
     umem::has_small_chunks()
 }
 
-/// Gives a device a queueing discipline, so that a full ring makes the kernel report busy instead of dropping frames.
+/// Gives a device a qdisc, so that a full ring reports busy instead of dropping.
 pub fn add_queue(ifindex: i32) -> io::Result<()> {
     netlink::Netlink::open()?.add_pfifo(ifindex, 0)
 }

@@ -1,5 +1,5 @@
-//! Computes how many frames a port lost before or after its switch had them. Each is counted once, although several
-//! counters may contain it (tested on Linux 6.18, `wire/kernel_drops.rs`):
+//! Frames that a port lost before or after its switch had them. Each counts once, although several counters may contain
+//! it (tested on Linux 6.18, `wire/kernel_drops.rs`):
 //!
 //! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
 //! |---|---|---|---|---|
@@ -9,16 +9,16 @@
 //! | longer than a chunk | | `rx_too_long`, which is no loss | | |
 //! | dropped on transmit | `tx_dropped` | | `tx_dropped` | `tx_dropped` |
 //!
-//! If the driver is unknown, the larger of two counters is used.
+//! For an unknown driver, the larger of two counters counts.
 
 use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
 use crate::reading::DeviceDrops;
 
-/// Losses that the device's counter `rx_dropped` contains, although sockets or the XDP program count them, too.
+/// Losses in the device's `rx_dropped` that sockets or the XDP program also count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// `rx_dropped` contains neither the drops of sockets nor those of the XDP program.
+    /// `rx_dropped` contains neither.
     None,
     /// `rx_dropped` contains the drops of sockets.
     Sockets,
@@ -53,7 +53,7 @@ pub struct Losses {
     pub sent: u64,
     /// Frames in the device's `rx_dropped` that may also be in `behind_program`, because the driver is untested.
     pub ambiguous: u64,
-    /// True if the loss may be higher, because two counters may count different frames or the same ones.
+    /// True if the loss may be higher, because two counters may count different frames.
     pub at_least: bool,
 }
 
@@ -98,7 +98,7 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind of loss, because a later reading of sockets and device may be lower.
+    /// Returns the maximum of each kind, because later readings may be lower.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {
@@ -111,7 +111,7 @@ impl Losses {
         }
     }
 
-    /// Returns these losses, but with the losses of received frames from `before`.
+    /// Returns these losses, but those of received frames from `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }

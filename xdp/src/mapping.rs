@@ -24,7 +24,7 @@ impl Mapping {
         }
     }
 
-    /// Maps private memory, touches each page and tries to lock it, so that later accesses cause no page fault.
+    /// Maps private memory, and touches and tries to lock each page, so that later accesses cause no page fault.
     pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
         const PAGE: usize = 4096;
         let memory = Mapping::anonymous(bytes)?;

@@ -111,8 +111,8 @@ impl XdpStatistics {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
-    /// Returns the number of received frames that sockets dropped. Excludes `rx_invalid`: an invalid chunk in the fill
-    /// ring indicates a bug of xoff, but costs no frame.
+    /// Returns the number of frames dropped by sockets. Excludes `rx_invalid`: invalid chunks cost no frame (they
+    /// indicate a bug of xoff).
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full
     }
@@ -175,10 +175,10 @@ pub(crate) enum SocketMemory {
 }
 
 impl SocketMemory {
-    /// Returns the number of frames lost because no chunk was free.
+    /// Returns the frames lost because no chunk was free.
     ///
-    /// With zero copy, an empty fill ring is no loss: the driver takes chunks before frames arrive, and the device
-    /// counts frames that it cannot receive.
+    /// With zero copy, an empty fill ring is no loss: the driver takes chunks in advance, and the device counts its
+    /// own drops.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
             SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // the counter exists since Linux 5.9
@@ -284,25 +284,22 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // only the first call sets the value
     }
 
-    /// Sets the start values of the sockets' counters, so that earlier drops are no loss. An unreadable counter starts
-    /// at zero.
-    ///
-    /// The port's worker may call this, because socket options need no privilege and do not block.
+    /// Sets the start values of the sockets' counters, so that earlier drops are no loss. The port's worker may call
+    /// this, because it does not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // only the first call sets the value
     }
 
-    /// Sets the start values of the counters of the XDP program and the device. An unreadable counter starts at zero.
-    /// May block.
+    /// Sets the start values of the counters of XDP program and device. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
         }
-        // The device's counter may also contain drops of sockets and program, which [`Losses::of`] subtracts. Do not
-        // count such drops from before the start: subtracting them would hide drops of the device alone. Read them
-        // before the device's counter, which they must not exceed.
+        // The start value excludes drops that sockets and program also count, because [`Losses::of`] subtracts all of
+        // these. Otherwise the subtraction would hide drops of the device alone. Read them first, so that they do not
+        // exceed the device's count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -313,12 +310,11 @@ impl Monitor {
         }
     }
 
-    /// Locks the last readings. Lock before reading counters, so that readings are stored in order.
+    /// Locks the last readings; lock before reading, to store readings in order.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the kernel has unbound all sockets, which is permanent.
     pub(crate) fn is_removed(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }

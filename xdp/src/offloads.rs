@@ -9,8 +9,7 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel send complete frames by a veth: with checksums, at most one MTU long, and in order (which needs
-/// GRO).
+/// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (GRO).
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }
@@ -18,14 +17,13 @@ pub fn finish_frames(device: &str) -> io::Result<()> {
 fn finish(ethtool: &Ethtool) -> io::Result<()> {
     let features = [(Ethtool::SET_TX_CHECKSUM, 0), (Ethtool::SET_TSO, 0), (Ethtool::SET_GRO, 1)];
     features.into_iter().try_for_each(|(command, value)| match ethtool.set(command, value) {
-        // Accept the error if the driver cannot change the feature, but the feature already has the wanted value.
+        // A driver may refuse to change a feature that already has the value.
         Err(_) if ethtool.get(Ethtool::get_of(command)) == Some(value) => Ok(()),
         result => result,
     })
 }
 
-/// Offloads of a device, which is found even after it was renamed. They refer to the network namespace of the thread
-/// that opened them.
+/// Offloads of a device, found even after a rename, in the network namespace of the thread that opened them.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -66,10 +64,8 @@ impl Offloads {
         })
     }
 
-    /// Keeps superframes (several TCP segments joined into one frame) out of the device, in both directions.
-    ///
-    /// For devices that exist only in memory, the kernel then also computes checksums. Existing connections are not
-    /// affected.
+    /// Keeps superframes (several TCP segments joined into one frame) out of the device. For devices in memory, the
+    /// kernel then also computes checksums.
     pub fn single_frames(&self) -> io::Result<()> {
         let ethtool = self.ethtool.about(&self.link()?.name)?;
         match Driver(ethtool.driver()?).is_memory() {
@@ -80,8 +76,8 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the settings `before`, except a setting that another program has changed since xoff made the settings
-    /// `set`. Without `set`, restores all settings.
+    /// Restores the settings `before`, except those that another program changed after xoff's `set`. Without `set`,
+    /// restores all.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
@@ -99,8 +95,7 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns these settings, but with the value in `now` for each setting that another program has changed since xoff
-    /// made the settings `set`.
+    /// Returns these settings, but with the values in `now` that another program changed after xoff's `set`.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);
@@ -122,7 +117,7 @@ mod tests {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);
-        // Another program has turned on a feature that was off before, and turned off one that xoff had left on.
+        // Another program has turned one feature on, and another off.
         let now = state(0b1000, 1);
         assert_eq!(before.unless_changed(&set, &now), state(0b1011, 65_535));
         assert_eq!(before.unless_changed(&set, &state(0b0100, 7)).segments, 7);

@@ -6,13 +6,13 @@ use crate::umem::{Rings, ZeroCopy};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
     pub device: String,
-    /// Hardware queues that get a socket; only the first one sends. `None` means all queues.
+    /// Hardware queues with a socket; only the first one sends. `None`: all queues.
     pub queues: Option<Vec<u32>>,
-    /// XDP mode of the port. `None` means native mode if possible, otherwise generic mode.
+    /// XDP mode; `None`: native if possible, otherwise generic.
     pub mode: Option<Mode>,
     pub zero_copy: ZeroCopy,
     pub rings: Rings,
-    /// Bytes of a transmit chunk: 2048 for frames up to 1792 bytes, or 4096 for frames up to 3840 bytes.
+    /// Bytes of a transmit chunk: 2048 (frames up to 1792) or 4096 (up to 3840).
     pub chunk_bytes: u32,
     pub receive_size: ReceiveChunks,
     /// True if a frame may be longer than a transmit chunk (XDP multi-buffer, Linux 6.6).

@@ -1,9 +1,8 @@
-//! Port: an XDP program, and a socket with four rings for each hardware queue.
+//! Port: an XDP program, and a socket with four rings for each hardware queue. All queues receive; one sends, so that
+//! frames leave in order.
 //!
-//! All queues receive. One queue sends, so that frames leave in order.
-//!
-//! Until a worker [begins](Port::begin) to use the port, its rings have no chunks, and arriving frames count as no
-//! loss. [`Port::open`] gives the rings chunks before the XDP program passes frames.
+//! Until a worker [begins](Port::begin), the rings have no chunks, and arriving frames count as no loss. [`Port::open`]
+//! provides chunks before the XDP program passes frames.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
 struct Prepared {
-    // Declared before the device, because the sockets must drop first.
+    // Dropped in this order: sockets, device.
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     idle: Vec<(XskTx, XskCompletion)>,
@@ -105,7 +104,7 @@ impl Prepared {
     }
 
     fn attach(self) -> Result<Port, XdpError> {
-        // Bind in this order: if an error occurs, the bindings drop in reverse order, and the device must drop last.
+        // Errors drop these bindings in reverse order, the device last.
         let Prepared {
             mut device,
             receivers,
@@ -128,7 +127,7 @@ impl Prepared {
         if zero_copy {
             able_to_share(&device, program.mode(), chunk_bytes)?;
             if receive_size == ReceiveChunks::Small {
-                // Refuse zero copy with small chunks: the device would write whole chunks, which overlap.
+                // Refuse zero copy, which would write whole chunks: small ones overlap.
                 let device = device.name().to_owned();
                 return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
             }
@@ -172,14 +171,13 @@ impl Prepared {
     }
 }
 
-/// Open port, which receives frames.
-///
-/// Dropping a port closes it and restores the device. Drop it in the network namespace in which it was opened.
+/// Open port, which receives frames. Drop it in the network namespace of its opening, which closes the port and
+/// restores the device.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
     memory: Option<Box<PacketMemory>>,
-    // Declared in the order in which they must drop: the program, then the sockets, then the device.
+    // Dropped in this order: program, sockets, device.
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
@@ -217,8 +215,8 @@ impl Port {
         })
     }
 
-    /// Lets a worker use the port. Earlier drops of the port's sockets are no loss; [`Monitor::begin`] starts the
-    /// counts of the device.
+    /// Lets a worker use the port. Earlier drops by its sockets are no loss; [`Monitor::begin`] starts the device's
+    /// counts.
     ///
     /// # Panics
     /// Panics if the worker has another port of that number.
@@ -274,19 +272,18 @@ impl Port {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
 
-    /// Returns whether the store has memory for all queued frames that are in the port's packet memory.
+    /// Returns whether the store has memory for all frames in the port's packet memory.
     #[must_use]
     pub fn can_leave(&self, store: &Store) -> bool {
         store.can_take_memory(self.id)
     }
 
-    /// Ends the worker's use of the port. Unsent frames go to `unsent`; received frames stay in the store.
+    /// Ends the worker's use of the port. Unsent frames go to `unsent`; received ones stay in the store.
     ///
-    /// The interface must be gone, or the port [at rest](Self::is_at_rest). In both cases, all frames must have been
-    /// [received](Self::receive).
+    /// The interface must be gone, or the port [at rest](Self::is_at_rest), with all frames [received](Self::receive).
     ///
     /// # Panics
-    /// Panics if the kernel may still send a frame, or if the store [lacks memory](Self::can_leave).
+    /// Panics if the kernel may still send a frame, or the store [lacks memory](Self::can_leave).
     #[cold]
     pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);
@@ -304,7 +301,7 @@ impl Port {
         drop((receivers, transmitter, _idle, monitor, memory)); // close the sockets before the device is released
     }
 
-    /// Returns whether the kernel has not yet taken all frames, and will take more only after a [`flush`](Self::flush).
+    /// Returns whether frames are left that the kernel takes only after a [`flush`](Self::flush).
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.transmitter.is_unsent()

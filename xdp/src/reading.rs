@@ -1,5 +1,4 @@
-//! Reads the drop counters and the XDP program of a device by netlink. The device is found by its index, whatever its
-//! name or namespace.
+//! Drop counters and XDP program of a device, read by netlink and found by the device's index.
 
 use std::io;
 
@@ -33,20 +32,19 @@ pub struct DeviceDrops {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     RxDropped,
-    /// Frames missed because no buffer was free. All counters of this role are added up, because some drivers (igb)
-    /// count different frames in each.
+    /// Frames missed for lack of a buffer. All such counters are added up, because some drivers (igb) count different
+    /// frames in each.
     RxMissed,
     /// Total of the receive errors.
     RxErrors,
-    /// One kind of receive error. The sum of all kinds replaces the total if it is larger, because some drivers do
-    /// not add the kinds up.
+    /// One kind of receive error. Their sum replaces the total if larger, because some drivers do not add them up.
     RxErrorsPart,
     /// Frames that bypassed the XDP program.
     RxPassed,
     TxDropped,
     /// Total of the transmit errors.
     TxErrors,
-    /// One kind of transmit error. The sum of all kinds replaces the total if it is larger.
+    /// One kind of transmit error. Their sum replaces the total if larger.
     TxErrorsPart,
     /// No lost frames.
     None,

@@ -1,9 +1,8 @@
 //! Receiving half of a socket: empty chunks go to the kernel through the fill ring, and return filled through the RX
 //! ring.
 //!
-//! The number of chunks in these rings and in the kernel is fixed. They hold the frames that can arrive during a stall,
-//! but are at most as many as either ring has entries. So the RX ring never overflows, and the fill ring never lacks
-//! space.
+//! These chunks hold the frames of a stall, but are at most as many as each ring's entries. So the RX ring never
+//! overflows, and the fill ring never lacks space.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::store::Store;
 /// Number of chunks missing from the fill ring at which it is refilled; at most a quarter of [`Receiver::size`].
 const REFILL: u32 = 32;
 
-/// Number of frames ahead to prefetch, because received bytes are in another core's cache.
+/// Number of frames to prefetch, because received bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
 #[derive(Debug)]
@@ -82,8 +81,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Takes frames from the RX ring, of at most `budget` descriptors, and passes them to `each`. Returns the number of
-    /// complete frames taken, including dropped ones. Frames for which the store lacks memory stay in the ring.
+    /// Passes frames of at most `budget` descriptors from the RX ring to `each`. Returns the number of complete frames,
+    /// including dropped ones. Frames for which the store lacks memory stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,

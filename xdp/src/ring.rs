@@ -1,7 +1,7 @@
-//! Traits of the four rings that each socket shares with the kernel.
+//! Traits of the four rings that a socket shares with the kernel.
 //!
-//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These two never
-//! overflow, because they have an entry for each chunk.
+//! The process consumes from the RX and completion rings, and produces into the fill and TX rings, which have an
+//! entry for each chunk.
 
 /// Entry of a ring: a chunk, and the position of a frame's bytes in the chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub trait CompletionRing {
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
-/// Result of a kick: a system call that makes the kernel send. Without zero copy, a kick sends until one of these
-/// results occurs.
+/// Result of a kick, the system call that makes the kernel send. Without zero copy, it sends until one of these
+/// occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
     /// The TX ring is empty, or the driver sends the rest by itself.

@@ -1,10 +1,10 @@
 //! Ring in memory shared with the kernel (Documentation/networking/af_xdp.rst, "Rings").
 //!
-//! Its two counters only grow, modulo 2^32. The producer writes entries, then moves its counter past them. The consumer reads the
-//! entries, then moves its own counter.
+//! Its two counters only grow, modulo 2^32. The producer writes entries, then moves its counter. The consumer reads them, then
+//! moves its own.
 //!
-//! A producer in this process does not read the kernel's counter. It counts the chunks that return through another ring instead: a
-//! returned chunk has left this ring, even if the kernel reports that later. So entries never run out.
+//! A producer here ignores the kernel's counter. It counts the chunks that return through another ring: a returned chunk has left
+//! this ring. So entries never run out.
 //!
 //! `tests/rings.rs` runs this file against a model of the kernel, in every order that the memory model allows.
 

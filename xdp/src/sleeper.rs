@@ -1,5 +1,4 @@
-//! Sleep of an idle worker, by `ppoll`. With epoll, the kernel would take a lock for every sent frame, which adds a tenth to the
-//! cost of sending.
+//! Sleep of an idle worker, by `ppoll`: epoll takes a lock for every sent frame, a tenth of the cost of sending.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,7 +19,7 @@ pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Re
 pub struct Sleeper<'fd>(Vec<PollFd<'fd>>);
 
 impl<'fd> Sleeper<'fd> {
-    /// Creates a sleeper for the calling thread, and sets the thread's timer slack so that it wakes on time.
+    /// Creates a sleeper for the calling thread, whose timer slack it sets to wake on time.
     #[must_use]
     pub fn new(fds: &'fd [OwnedFd]) -> Sleeper<'fd> {
         use std::os::fd::AsFd as _;

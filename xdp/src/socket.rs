@@ -21,7 +21,7 @@ use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// Maximum number of further attempts to bind: the socket of a killed process keeps its queue for a moment.
+/// Maximum further attempts to bind, because a killed process's socket keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -108,7 +108,7 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     let device = device.to_owned();
     match source.raw_os_error() {
         Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device, why: Obstacle::Driver },
-        // EINVAL means that the kernel does not support XDP_USE_SG, because the queue is known to exist.
+        // The queue exists, so EINVAL means a kernel without XDP_USE_SG.
         Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
         _ => XdpError::Device { fault: "cannot bind an AF_XDP socket", device, source },
     }

@@ -1,6 +1,6 @@
-//! One worker's share of the buffer memory, which consists of cells, and the packet memory of its ports.
+//! One worker's share of the buffer memory (cells), and the packet memory of its ports.
 //!
-//! A frame has a slot until it is freed: a row of a table with the location of the frame's bytes:
+//! A frame has a slot until it is freed: a table row with the location of its bytes:
 //!
 //! ```text
 //!   Received   in a receive chunk of the port that received it
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Only the worker that owns a slot frees it. A frame for another worker's port first moves to cells
-//! ([`Store::settle`]), which both workers can access. The other worker copies the frame to its port, and returns it
-//! after sending.
+//! ([`Store::settle`]), which both can access. That worker copies the frame to its port, and returns it after
+//! sending.
 //!
 //! Some slots and cells are reserved, so that a pause frame can always be sent.
 
@@ -32,14 +32,14 @@ use crate::place::{FramePlace, Row};
 pub struct Share {
     pub frames: u32,
     pub cells: u32,
-    /// Number of additional frames, reserved for control frames.
+    /// Additional frames for control frames only.
     pub control_frames: u32,
-    /// Number of additional cells, reserved for control frames.
+    /// Additional cells for control frames only.
     pub control_cells: u32,
 }
 
-/// Frame table and cells of all workers. Rows are atomics only because all workers share the table; a frame's row is
-/// used only by the worker that has the frame.
+/// Frame table and cells of all workers. Rows are atomics only because workers share the table; only a frame's holder
+/// uses its row.
 #[derive(Debug)]
 struct Shared {
     rows: Box<[AtomicU64]>,

@@ -1,10 +1,10 @@
 //! Sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when sent.
 //!
-//! A frame is copied to chunks of its port ([`Store`]). Each ring has at least as many entries as there are chunks, so the kernel can
-//! always complete them. Without zero copy, the kernel sends only during a kick, in this thread.
+//! A frame is copied to chunks of its port ([`Store`]). The rings have an entry for each chunk, so the kernel can complete all.
+//! Without zero copy, the kernel sends only during a kick, in this thread.
 //!
-//! When a device is deleted, the kernel unbinds the socket and reports that at the next kick. This module then takes back all
-//! outstanding frames, and stops reading the completion ring.
+//! When a device is deleted, the kernel unbinds the socket and reports that at the next kick. All outstanding frames are then taken
+//! back.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         false
     }
 
-    /// Checks by a kick whether the interface is gone, because a driver that sends by itself reports this only at a kick.
+    /// Checks by a kick whether the interface is gone: a driver that sends by itself reports it only then.
     #[cold]
     pub(crate) fn look(&mut self) {
         if !self.is_removed() {
@@ -140,8 +140,8 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.is_removed() || self.out <= self.tx.unsent()
     }
 
-    /// Passes every outstanding frame to `unsent`. The interface must be gone, or all these frames must still be in the TX ring, so
-    /// that the kernel sends nothing before the next kick.
+    /// Passes every outstanding frame to `unsent`. The interface must be gone, or these frames still in the TX ring, so that the
+    /// kernel sends nothing before the next kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,

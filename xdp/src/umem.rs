@@ -36,8 +36,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory, registered with its first socket; further sockets refer to that socket. The kernel keeps the pages
-/// even after an unmap.
+/// Packet memory, registered with its first socket; others refer to that one. The kernel keeps the pages even after
+/// an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
@@ -98,8 +98,8 @@ impl Umem {
     }
 }
 
-/// Tests whether the kernel supports small receive chunks, with a socket bound to no device. A kernel without
-/// multi-buffer refuses the flag (EINVAL) before it misses the device (ENODEV).
+/// Tests for small receive chunks with an unbound socket: a kernel without multi-buffer refuses the flag (EINVAL)
+/// before it misses the device (ENODEV).
 pub(crate) fn has_small_chunks() -> bool {
     let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);
     let tried = || -> io::Result<()> {
@@ -111,7 +111,7 @@ pub(crate) fn has_small_chunks() -> bool {
     };
     match tried().map_err(|error| error.raw_os_error()) {
         Ok(()) | Err(Some(libc::ENODEV)) => true,
-        // Without privileges, the attempt is refused: decide by the kernel's version.
+        // Without privileges, decide by the kernel's version.
         Err(Some(libc::EPERM)) => driver::kernel_version().is_some_and(|version| version >= (6, 6)),
         Err(_) => false,
     }

@@ -1,6 +1,6 @@
-//! Runs `shared_ring.rs` against a model of the kernel, in every order of steps that the memory model allows.
+//! Runs `shared_ring.rs` against a model of the kernel, in every order that the memory model allows.
 //!
-//! Loom reports simultaneous accesses to one entry, and lets a load return every value that any processor may return.
+//! Loom reports simultaneous accesses to an entry, and lets a load return every value that any processor may.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::arc_with_non_send_sync)] // loom checks this
 

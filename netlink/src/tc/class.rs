@@ -12,7 +12,7 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 
-/// Rate limit that charges each frame its length, plus `overhead`, but no less than `least` bytes.
+/// Rate limit, with the bytes charged per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Rate in bytes per second; not zero.
@@ -24,7 +24,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Returns the nanoseconds that `bytes` take at this rate. Adds no overhead.
+    /// Returns the nanoseconds that `bytes` take at this rate, without overhead.
     #[must_use]
     pub fn nanos(self, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
@@ -53,7 +53,7 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // Use the maximum for a rate beyond 32 bits; a 64-bit attribute also contains the rate.
+        // Rates beyond 32 bits are also sent as a 64-bit attribute.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }
@@ -76,7 +76,7 @@ pub struct HtbClass {
 }
 
 impl HtbClass {
-    /// Builds a request to create the class, or to change the class and keep its queue.
+    /// Builds a request to create or change the class, which keeps its queue.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
@@ -96,8 +96,7 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Returns whether `node` has the settings that [`put`](Self::put) requests. Ignores the quantum, which never
-    /// changes in a class with children.
+    /// Returns whether `node` has these settings, except the quantum, which never changes in a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;

@@ -19,7 +19,7 @@ pub struct Node {
     pub handle: Handle,
     /// Priority and protocol of a filter, or the handle of a class's queueing discipline.
     pub info: u32,
-    /// Chain to which the filter belongs. The kernel enters chains other than 0 only by a jump.
+    /// Chain of the filter. The kernel enters chains other than 0 only by a jump.
     pub chain: u32,
     /// Options of the object, in the kernel's encoding.
     pub options: Vec<u8>,

@@ -25,7 +25,7 @@ pub enum Qdisc {
     },
     /// Queue that commands block and release. A new plug is blocked.
     Plug(Plug),
-    /// Attachment point of filters, for received frames and for frames on their way to the device's queues (clsact).
+    /// Attachment point of filters for received and sent frames.
     Clsact,
     Other {
         kind: String,
@@ -36,8 +36,7 @@ pub enum Qdisc {
 /// Rate at which a [`Qdisc::Tbf`] sends frames, or a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Sends frames at `rate`, in bursts of up to `burst` bytes. The kernel drops frames longer than `burst`, but
-    /// segments superframes (several TCP segments in one).
+    /// Sends frames at `rate`, in bursts of up to `burst` bytes. Longer frames are dropped, but superframes segmented.
     Open {
         rate: Rate,
         /// Depth of the bucket and maximum frame length, in bytes.
@@ -73,20 +72,20 @@ impl Qdisc {
         }
     }
 
-    /// Builds a request to add the queueing discipline. The kernel refuses the request if the place is occupied.
+    /// Builds a request to add the qdisc, which the kernel refuses if the place is occupied.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Builds a request to create the queueing discipline. An existing one of the same kind and handle is changed; any
-    /// other is replaced, and its frames are lost.
+    /// Builds a request to create the qdisc. One of the same kind and handle is changed; any other is replaced, and
+    /// its frames are lost.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("create or replace", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Builds a request to change an existing queueing discipline of the same kind and handle, which keeps its frames.
+    /// Builds a request to change an existing qdisc of this kind and handle, which keeps its frames.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
@@ -99,8 +98,7 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Returns whether `node` has the settings of this queueing discipline. Ignores the state of a plug, and the
-    /// maximum frame length of a tbf.
+    /// Returns whether `node` has these settings, except a plug's state and a tbf's maximum frame length.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -139,9 +137,8 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // Block every frame by a huge minimum frame size, which the kernel ignores when it derives the maximum
-            // frame length from the depth. At this rate, `burst` bytes take 4 s, because the kernel can count at most
-            // 2^32 ns (4.3 s) of depth.
+            // A huge minimum size blocks every frame; the kernel ignores it when it derives the maximum frame length
+            // from the depth. At this rate `burst` bytes take 4 s; the kernel counts at most 4.3 s (2^32 ns) of depth.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }

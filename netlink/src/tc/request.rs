@@ -98,7 +98,7 @@ impl Request {
         Request { what, bytes }
     }
 
-    /// Returns a description of the request, such as "add tbf 7873: below 786e:13 at device 4".
+    /// Returns a description such as "add tbf 7873: below 786e:13 at device 4".
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what

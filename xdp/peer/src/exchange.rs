@@ -1,7 +1,5 @@
-//! Forwarder without switching, over xoff's ring traits.
-//!
-//! The forwarder reads no byte of a frame. So runs on xoff's rings and on those of `xsk-rs` differ only in the cost
-//! of the rings.
+//! Forwarder without switching, over xoff's ring traits. It reads no byte of a frame, so runs on xoff's and
+//! `xsk-rs`'s rings differ only in the rings' cost.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,5 +1,4 @@
-//! Peers and load generators for `scripts/bench forward`. The forwarders use xoff's rings, or those of the crate `xsk-rs`, which come from
-//! libxdp.
+//! Peers and load generators for `scripts/bench forward`, on xoff's rings or those of the crate `xsk-rs` (libxdp's).
 
 #![deny(unsafe_code)]
 
@@ -26,7 +25,7 @@ use ports::{PortSettings, Ports, attach};
 use rings::with_xsk_rs_rings;
 use xoff_wire::units::MacAddr;
 
-/// Number of frames prepared in advance. A multiple of 192 contains the whole size mix of 16 flows, and 384 frames fit into a core's cache.
+/// Number of prepared frames: a multiple of 192, for the whole size mix of 16 flows, and few enough for a core's cache.
 const PREPARED: usize = 384;
 
 /// Maximum of `flows` and of `first`, so that their sum is at most [`FLOWS_MAX`].

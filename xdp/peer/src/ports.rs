@@ -1,11 +1,11 @@
 //! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
-//! Calls of `xsk-rs` that move a descriptor are sound if the descriptor belongs to the same packet memory, and nobody else has it. This
-//! and the other files ensure that:
+//! Calls of `xsk-rs` that move a descriptor are sound if the descriptor is of the same packet memory, and nobody else has it. In this
+//! and the other files:
 //!
 //! * The memory belongs to [`Ports`], and no descriptor leaves it.
 //! * A descriptor is in one place at a time: in the free list, in one of the kernel's four rings, or in the batch between these. Each
-//!   move takes the descriptor from one place before adding it to another.
+//!   move takes it from one place before adding it to another.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -70,8 +70,8 @@ pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, B
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
     let claim = Claim::take(device, ifindex.cast_signed())?;
     let sockets: Vec<_> = socket.map(|socket| (0, socket)).into_iter().collect();
-    // Without clsact there is no filter for frames of the kernel's stack.
-    let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, false, Clsact::Found)?;
+    // Attach no filter for the kernel's own frames, because it needs a clsact.
+    let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, Clsact::Found)?;
     Ok(Program { _attached: attached, _claim: claim })
 }
 
