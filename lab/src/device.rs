@@ -200,9 +200,7 @@ pub struct Counters {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    /// Frames lost or damaged on receipt.
     pub rx_dropped: u64,
-    /// Frames lost before transmission, including those with errors.
     pub tx_dropped: u64,
 }
 

@@ -185,7 +185,6 @@ impl Namespace {
         self.try_run(|| command.output())
     }
 
-    /// Writes `value` to the file `/proc/sys/net/SETTING`.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), LabError> {
         self.try_run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
             what: format!("set net/{setting} to {value}"),

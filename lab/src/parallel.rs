@@ -40,7 +40,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Runs `work` while this process cannot start threads for lack of address space.
     pub(crate) fn without_threads<T>(work: impl FnOnce() -> T) -> T {
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = pages.split_once(' ').unwrap().0.parse().unwrap();

@@ -55,7 +55,6 @@ impl Switches {
         self.0.iter().filter_map(|(_, running)| Some(Arc::clone(running.as_ref()?.view()))).collect()
     }
 
-    /// Stops the switch at `index`. Returns `None` if the switch does not run.
     pub fn stop_one(&mut self, index: usize) -> Option<Result<Status, ThreadError>> {
         let (namespace, running) = &mut self.0[index];
         let running = running.take()?;

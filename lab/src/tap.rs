@@ -83,7 +83,6 @@ fn redirect(from: i32, to: i32) -> Request {
     Filter::redirect(OURS, to).put(Place { ifindex: from, parent: Handle::INGRESS, handle: Handle::NONE })
 }
 
-/// Removes the filters that a killed lab left at the TAP device.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
         let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly if there is no clsact

@@ -32,7 +32,6 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Opens an rtnetlink socket in the calling thread's network namespace.
     pub fn open() -> io::Result<Conversation> {
         Conversation::marked(0)
     }

@@ -51,7 +51,6 @@ impl QueueMonitor {
         Ok(Some(QueueMonitor { subscription, family }))
     }
 
-    /// Returns pending events without blocking.
     pub fn take(&mut self) -> io::Result<Vec<QueueEvent>> {
         let mut events = Vec::new();
         self.subscription.read(|message| match message {

@@ -55,7 +55,6 @@ impl Conversation {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Reads all devices, as [`Conversation::dump`] does.
     pub fn links(&mut self, mut give: impl FnMut(LinkMessage)) -> io::Result<bool> {
         self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
             if let RouteNetlinkMessage::NewLink(link) = message {
@@ -64,7 +63,6 @@ impl Conversation {
         })
     }
 
-    /// Reads the IPv4 and IPv6 routes, as [`Conversation::dump`] does.
     pub fn routes(&mut self, mut give: impl FnMut(RouteMessage)) -> io::Result<bool> {
         let mut is_consistent = true;
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {

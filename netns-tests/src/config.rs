@@ -1,6 +1,5 @@
 use std::fmt;
 
-/// Builder of a switch's configuration file from lines of TOML.
 #[derive(Clone, Debug)]
 pub struct Config {
     switch: String,

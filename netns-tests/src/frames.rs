@@ -143,7 +143,6 @@ pub fn pause(source: MacAddr, quanta: u16) -> Vec<u8> {
     Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x00, 0x01, high, low]).build()
 }
 
-/// Returns true if an untagged frame has this EtherType.
 #[must_use]
 pub fn has_type(bytes: &[u8], ether_type: u16) -> bool {
     bytes.get(12..14) == Some(&ether_type.to_be_bytes())

@@ -121,7 +121,6 @@ impl Host {
         printed
     }
 
-    /// Starts a program with its output in pipes.
     pub fn start(&self, program: &str, args: &[&str]) -> Child {
         let mut command = dies_with_us(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -124,7 +124,6 @@ impl Wire {
         frames.iter().map(|frame| u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap())).collect()
     }
 
-    /// Waits for `count` datagrams at the peer, and returns their numbers.
     pub fn await_arrival(&self, port: u16, count: u32) -> Vec<u32> {
         wait_for(&format!("{count} datagrams"), || {
             let arrived = self.arrived(port);

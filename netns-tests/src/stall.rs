@@ -141,7 +141,6 @@ impl WakeupMonitor {
     }
 }
 
-/// Records the stalls that a report of `xoff demo` or `xoff experiment` contains.
 pub fn note_lab(report: &Value) {
     let beyond = |key: &str, budget: Duration| {
         report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)

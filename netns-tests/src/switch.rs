@@ -88,7 +88,6 @@ impl Switch {
         status
     }
 
-    /// Returns the status of the port `number`, counted from 1.
     #[must_use]
     pub fn port(&self, number: usize) -> PortStatus {
         self.status().ports.swap_remove(number - 1)

@@ -12,7 +12,6 @@ use crate::{frames, wait_for};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Arrival time since the epoch, by the kernel's clock.
     pub at: Duration,
     /// Bytes of the frame, without FCS.
     pub bytes: Vec<u8>,

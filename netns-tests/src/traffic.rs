@@ -73,7 +73,6 @@ impl<'a> Traffic<'a> {
         self.with(host, streams, options)
     }
 
-    /// Adds a host that sends `streams` and obeys rates (GFC).
     #[must_use]
     pub fn source_of_rates(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_rates: true, ..self.options(host) };

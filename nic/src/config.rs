@@ -94,7 +94,6 @@ pub struct NicSettings {
     pub pause_above: Option<Bytes>,
     /// Duration of a sent pause, in quanta (512 bit times).
     pub pause_time: Quanta,
-    /// `peer_response` of the switch's port, if the operator gave it.
     pub peer_response: Option<Nanos>,
     pub real_time: bool,
     pub http: Option<HttpAt>,
@@ -128,7 +127,6 @@ impl NicWishes {
         NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Parses the text of a configuration. Errors call the text `name`.
     pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
         let (wishes, _) = reader::read(name, text, |root, problems| read(&root, problems))?;
         Ok(wishes)

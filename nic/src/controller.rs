@@ -11,7 +11,6 @@ use xoff_wire::{CnmError, Header, MacControl};
 
 use crate::config::NicSettings;
 
-/// Minimum interval between changes of a class's rate.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
@@ -263,7 +262,6 @@ impl PauseController {
         (self.notices.received(), &self.cnms, self.notices.refused())
     }
 
-    /// Returns the sender of the last obeyed pause.
     #[must_use]
     pub const fn peer(&self) -> Option<MacAddr> {
         self.peer

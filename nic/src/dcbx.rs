@@ -37,7 +37,6 @@ const HEADER: u32 = 14;
 
 pub(crate) const PORT: PortId = PortId(0);
 
-/// Returns the announcement from which the host takes its classes.
 pub(crate) fn followed<'a>(
     own: &NicSettings,
     announced: Option<&'a Announcement>,

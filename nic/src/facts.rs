@@ -38,7 +38,6 @@ pub struct Facts {
     pub device: String,
     pub driver: Option<String>,
     pub leaf: Option<&'static str>,
-    /// Offloads that the agent changes while it runs.
     pub offloads: String,
     pub mac_control: MacControl,
     /// RDMA devices, whose frames bypass the agent's queues.

@@ -174,7 +174,6 @@ impl Guard {
         self.child.id()
     }
 
-    /// Ends the guard after the restoration, by a kill if it is late.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.say(Message::Farewell);
         self.socket.shutdown(Shutdown::Write)?;

@@ -27,7 +27,6 @@ pub struct NicView {
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
     pub(crate) address: Counter,
-    /// Kind of each class's queue: `plug` or `tbf`.
     pub leaf: &'static str,
     /// Counters of the port. The agent copies the kernel's counters every second.
     pub counters: Arc<Counters>,
@@ -54,7 +53,6 @@ pub struct NicView {
     /// Number of checks of the queues, one per second.
     pub looks: Counter,
     pub real_time: AtomicBool,
-    /// Time of the agent's start, on the clock of the counters.
     pub started_at: Nanos,
     pub started: SystemTime,
 }
@@ -104,7 +102,6 @@ impl NicView {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
     }
 
-    /// Returns the value of `peer_response` that the switch's port is assumed to have.
     #[must_use]
     pub fn expected_response(&self) -> Nanos {
         let expected = || self.response.expected(self.real_time.load(Relaxed));

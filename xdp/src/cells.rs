@@ -12,7 +12,6 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::mapping::Mapping;
 
-/// Number that marks the end of a chain of cells.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Cells of all workers. Links and sharer counts are atomics only because all workers share the tables; only a

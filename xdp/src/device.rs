@@ -23,13 +23,11 @@ pub struct Facts {
     pub mac: MacAddr,
     pub mtu: u32,
     pub driver: Driver,
-    /// Number of receive queues with a socket.
     pub queues: u32,
     pub mode: Mode,
     /// True if the device itself reads and writes the packet memory.
     pub zero_copy: bool,
     pub fallbacks: Fallbacks,
-    /// True if the link had a carrier when the port was opened.
     pub carrier: bool,
     /// True if VLAN tags stay in received frames. Otherwise the PCP makes no class lossless.
     pub tags_kept: bool,

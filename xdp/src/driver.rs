@@ -5,7 +5,6 @@ use crate::layout::HEADROOM;
 
 const HEAD_BYTES: u32 = 14 + 2 * 4;
 
-/// Name of a device driver; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver(pub(crate) String);
 

@@ -81,11 +81,9 @@ pub enum Obstacle {
     Configured,
     /// The XDP program runs in generic mode, which bypasses the driver's zero-copy path.
     Generic,
-    /// The receive chunks are small and overlap, but zero copy needs whole chunks.
     SmallChunks,
     /// The driver uses only whole KiB of a chunk, so the longest frame does not fit into one chunk.
     WholeKibibytes {
-        /// Bytes of a chunk that the driver can use.
         room: u32,
         longest: u32,
     },

@@ -24,7 +24,6 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Finds an interface in the calling thread's network namespace.
     pub fn find(name: &str) -> Result<Option<Interface>, XdpError> {
         let refused =
             |source| XdpError::Device { fault: "cannot read the interface", device: name.to_owned(), source };

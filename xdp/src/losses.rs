@@ -42,7 +42,6 @@ impl Overlap {
     }
 }
 
-/// Frames lost at a port, before or after the switch had them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Frames that the XDP program passed on, but that no socket delivered.

@@ -121,19 +121,16 @@ impl XdpStatistics {
 #[derive(Debug, thiserror::Error)]
 #[error("the device's drop counters cannot be read: {why}")]
 pub struct Unread {
-    /// Values of the counters when they were last read successfully.
     pub last: DeviceDrops,
     pub why: io::Error,
 }
 
-/// State of a port's device.
 #[derive(Debug)]
 pub enum Look {
     /// The device is gone. Another device may now have its name or index.
     Gone,
     /// The device is present. The value identifies the XDP program at the device.
     There(Place),
-    /// The kernel does not answer.
     Unknown(io::Error),
 }
 
@@ -168,7 +165,6 @@ impl fmt::Debug for dyn PortDriver {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketMemory {
-    /// The kernel copies each frame into a chunk.
     Copied,
     /// The NIC itself writes frames into chunks (zero copy).
     Shared,

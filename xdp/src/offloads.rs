@@ -42,7 +42,6 @@ impl Offloads {
         Ok(Offloads { ifindex, ethtool: Ethtool::new("")?, netlink: Netlink::open()? })
     }
 
-    /// Returns the device's current name, or `None` if the device is gone.
     pub fn device(&self) -> io::Result<Option<String>> {
         Ok(self.netlink.link_at(self.ifindex)?.map(|link| link.name))
     }

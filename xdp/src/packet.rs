@@ -10,7 +10,6 @@ use crate::sys;
 pub struct PacketSender(OwnedFd);
 
 impl PacketSender {
-    /// Opens a socket in the calling thread's network namespace.
     pub fn open(ifindex: i32) -> io::Result<PacketSender> {
         sys::packet_sender(ifindex).map(PacketSender)
     }

@@ -307,7 +307,6 @@ impl Port {
         self.transmitter.is_unsent()
     }
 
-    /// Returns the sockets by which a thread can wait for frames.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.receivers.iter().map(descriptor)
     }

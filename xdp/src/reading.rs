@@ -35,18 +35,14 @@ pub enum Role {
     /// Frames missed for lack of a buffer. All such counters are added up, because some drivers (igb) count different
     /// frames in each.
     RxMissed,
-    /// Total of the receive errors.
     RxErrors,
     /// One kind of receive error. Their sum replaces the total if larger, because some drivers do not add them up.
     RxErrorsPart,
-    /// Frames that bypassed the XDP program.
     RxPassed,
     TxDropped,
-    /// Total of the transmit errors.
     TxErrors,
     /// One kind of transmit error. Their sum replaces the total if larger.
     TxErrorsPart,
-    /// No lost frames.
     None,
 }
 

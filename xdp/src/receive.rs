@@ -33,7 +33,6 @@ pub(crate) struct Receiver<R, F> {
 #[derive(Debug)]
 enum Partial {
     Whole(Chain),
-    /// Frame with an invalid layout or too many bytes.
     Malformed,
 }
 

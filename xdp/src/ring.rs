@@ -11,7 +11,6 @@ pub struct Descriptor {
     pub offset: u32,
     /// Bytes of the frame in the chunk. Zero if the frame does not begin directly behind the headroom.
     pub len: u32,
-    /// True if the frame continues in the next descriptor.
     pub more: bool,
 }
 

@@ -25,7 +25,6 @@ use crate::umem::{Rings, Umem};
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Bound AF_XDP socket, with its four rings.
 pub struct Socket {
     pub rx: XskRx,
     pub fill: XskFill,

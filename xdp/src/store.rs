@@ -106,14 +106,12 @@ impl Store {
         Store::cut(&[share]).expect("the memory cannot be allocated").remove(0)
     }
 
-    /// Returns the number of free slots, including those for control frames.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 slots
     pub fn free_frames(&self) -> u32 {
         (self.free.len() + self.free_control.len()) as u32
     }
 
-    /// Returns the number of free cells, including those for control frames.
     #[must_use]
     pub fn free_cells(&self) -> u32 {
         self.free_cells.count

@@ -89,7 +89,6 @@ pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers packet memory with the socket.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -111,7 +110,6 @@ pub(crate) fn bind_xdp(
     }?)
 }
 
-/// Makes the interface promiscuous while the socket is open.
 pub(crate) fn promiscuous(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     join(socket.as_fd(), ifindex, PACKET_MR_PROMISC, None)?;

@@ -135,7 +135,6 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.interface == InterfaceState::Gone
     }
 
-    /// Returns whether all outstanding frames are still in the TX ring.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_removed() || self.out <= self.tx.unsent()
     }

@@ -11,7 +11,6 @@ use super::lines::LineKeys;
 use super::{NicSettings, Place};
 use crate::line::impairment::{DELAY_MAX, parse_percent};
 
-/// Maximum length of a node's name, because it also names a network device.
 const NODE_LEN_MAX: usize = 15;
 const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
 pub(super) const LAB_NAME_LEN_MAX: usize = 32;

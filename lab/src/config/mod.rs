@@ -46,9 +46,7 @@ pub struct Network {
     pub switches: Vec<SwitchNode>,
     pub links: Vec<Link>,
     pub warnings: Vec<Problem>,
-    /// Absolute path of the file, for reloads.
     pub file: Option<PathBuf>,
-    /// Custom policy of the calling program.
     pub own_policy: Option<OwnPolicy>,
     /// Rates that `xoff lab link --speed` changed; all clones of a network share them.
     pub rates: Rates,
@@ -58,7 +56,6 @@ pub struct Network {
 pub struct Host {
     pub name: String,
     pub place: Place,
-    /// Arguments of the host's agent (`xoff nic`); `None` if no agent runs.
     pub nic: Option<NicSettings>,
     pub interfaces: Vec<Interface>,
 }
@@ -67,13 +64,9 @@ pub struct Host {
 pub enum Place {
     #[default]
     Fresh,
-    /// Existing namespace with this name in `ip netns`.
     Netns(String),
-    /// Namespaces of the process with this id.
     Pid(i32),
-    /// Namespaces of the docker or podman container with this name or id.
     Container(String),
-    /// Virtual machine that uses the TAP device of this name.
     Tap(String),
 }
 

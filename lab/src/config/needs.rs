@@ -15,7 +15,6 @@ const CABLE: &str = "the default `cable` of each port";
 pub struct Needs {
     pub switches: Vec<(String, Plan)>,
     pub agents: u64,
-    /// Number and memory of delay lines, including the kernel's part.
     pub lines: (u64, Bytes),
 }
 

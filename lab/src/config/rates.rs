@@ -7,7 +7,6 @@ use xoff_wire::units::BitRate;
 
 use super::{End, Link, Network};
 
-/// Rates of a link, perhaps lowered by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkRates {
     pub speed: BitRate,

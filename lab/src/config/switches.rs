@@ -16,7 +16,6 @@ use super::{End, Link, LinkRates, Rates};
 struct PlannedPort<'a> {
     port: &'a Port,
     link: &'a Link,
-    /// Index of the port's end of the link, 0 or 1.
     end: usize,
     rates: LinkRates,
 }

@@ -18,13 +18,10 @@ const HOST_WIDTH: usize = 116;
 const SWITCH_WIDTH: usize = 150;
 const HOST_ROW: usize = BOX_HEIGHT + 10;
 const GAP: usize = 24;
-/// Maximum number of rows of hosts below a switch.
 const ROWS_MAX: usize = 16;
 /// Maximum number of hosts that are all drawn on one side of the switch's trunk of wires.
 const ONE_SIDE_MAX: usize = 4;
-/// Height of the strip of labels above a row of switches, in pixels.
 const STRIP: usize = 40;
-/// Vertical distance between horizontal wires above a row of switches, in pixels.
 const LANE: usize = 10;
 /// Height of the zone for slanted wires between two rows of switches, in pixels.
 const CHANNEL: usize = 70;
@@ -51,7 +48,6 @@ impl NodeBox<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wire {
     pub points: Vec<Point>,
-    /// Start points of the two lines of text in the label.
     pub label: [Point; 2],
     /// Index of the link's end (0 or 1) that is drawn above the other.
     pub upper: usize,
@@ -70,9 +66,7 @@ pub(super) struct Layout<'a> {
 #[derive(Debug, Default)]
 struct Switch {
     level: usize,
-    /// Hosts drawn below the switch, each with the number of its link.
     hosts: Vec<(usize, usize)>,
-    /// Links drawn above the switch, each with the switch at the other end.
     above: Vec<(usize, usize)>,
 }
 

@@ -27,7 +27,6 @@ use crate::network::{NetworkStatus, NetworkView, purposes};
 
 /// Default TCP port of the page; another port is used if a program already has this one.
 const PORT: u16 = 9460;
-/// Minimum age of a sample before a request reads the counters again.
 const FRESH_FOR: Duration = Duration::from_millis(800);
 const WORDS: [&str; 6] = ["host", "device", "address", "pauses", "switch", "port"];
 

@@ -63,7 +63,6 @@ impl Carrier {
         self.nodes.iter().map(|node| node.changes.as_fd())
     }
 
-    /// Returns whether the link carries frames.
     pub(super) fn carries(&self) -> bool {
         self.carries
     }

@@ -12,13 +12,9 @@ pub(super) enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The link's setting `loss` demanded the loss.
     Purpose,
-    /// A command held the link down.
     TakenDown,
-    /// The device of a node was down.
     Down,
-    /// The line's memory was full.
     Full,
 }
 
@@ -57,7 +53,6 @@ pub struct Carried {
     pub lost_line_full: LostFrames,
     /// Frames of unknown class that were lost by the line's sockets and devices.
     pub lost_unseen: u64,
-    /// Frames on the delay line at present.
     pub waiting: u64,
     /// Sum of the frames' lateness: the time between planned and actual departure of each frame.
     pub late_ns_total: u64,

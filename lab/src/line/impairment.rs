@@ -46,7 +46,6 @@ impl Impairment {
         self.loss_per_billion > 0 && rng.u32(0..BILLION) < self.loss_per_billion
     }
 
-    /// Describes the settings, such as `delay 5ms, loss 0.1%`.
     #[must_use]
     pub fn text(&self) -> String {
         let time = |name: &str, ns: u64| {

@@ -55,7 +55,6 @@ pub struct LineState {
     counts: [Counts; 2],
     monitors: [Arc<Monitor>; 2],
     overlaps: [Overlap; 2],
-    /// Maximum of delay plus jitter for which the line has memory.
     pub(crate) delay_max: Nanos,
     /// Impairments of the lab's file, for which switches have headroom.
     pub(crate) planned: [Impairment; 2],
@@ -83,7 +82,6 @@ impl LineState {
         self.carries.load(Relaxed)
     }
 
-    /// Returns why the line's thread ended early, if it did.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.get().cloned()

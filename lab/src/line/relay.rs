@@ -21,7 +21,6 @@ use super::counts::{Kind, Loss};
 use super::impairment::Impairment;
 use super::waiting::{Draws, Waiting};
 
-/// Maximum number of frames received in one call.
 const BATCH: u32 = 128;
 /// Lowest real-time priority; `xoff nic` agents have a higher one.
 const PRIORITY: i32 = 1;
@@ -37,7 +36,6 @@ pub(super) struct Relay {
     pub(super) classifier: Classifier,
     pub(super) lossless: ClassSet,
     pub(super) state: Arc<LineState>,
-    /// Delayed frames by ingress port.
     waiting: [Waiting<Frame>; 2],
     draws: [Draws; 2],
     impairments: [Impairment; 2],

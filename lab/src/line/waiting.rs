@@ -19,7 +19,6 @@ pub(super) struct Waiting<T> {
     bytes: Bytes,
     capacity: Bytes,
     rate: BitRate,
-    /// Time at which the line can send the next frame.
     free_at: Nanos,
 }
 

@@ -40,7 +40,6 @@ pub enum Request {
     /// [`Refusal`](super::links::Refusal).
     Link(usize, LinkChange),
     Restart(RestartRequest),
-    /// Ends the network. The reply is its [`Account`](super::Account).
     Down,
 }
 
@@ -53,9 +52,7 @@ pub struct RestartRequest {
 
 #[derive(Debug)]
 pub enum Event {
-    /// Request to restart a node, with the connection for the reply.
     Restart(UnixStream, RestartRequest),
-    /// Request to end the network, with the connection for the account.
     Down(UnixStream),
     Signal(i32),
     Ended,

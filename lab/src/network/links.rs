@@ -19,7 +19,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
     pub ends: [EndStatus; 2],
-    /// Line rate on layer 1.
     pub speed_bits_per_second: u64,
     /// Maximum rates of the frames from each end, if a command has lowered them.
     #[serde(default)]
@@ -27,7 +26,6 @@ pub struct LinkStatus {
     /// Counters of the frames from each end, if the link has a delay line.
     #[serde(default)]
     pub line: Option<[DirectionStatus; 2]>,
-    /// Reason why the delay line ended early, if it did.
     #[serde(default)]
     pub failure: Option<String>,
     /// Times that `xoff lab link --down` took the link down, and the frames lost then.
@@ -85,7 +83,6 @@ impl DroppedAt {
 }
 
 impl LinkStatus {
-    /// Returns the link's name, such as `s1-s2`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}-{}", self.ends[0].node, self.ends[1].node)
@@ -137,7 +134,6 @@ pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkChange {
-    /// End from which frames are impaired; `None` for both.
     pub from: Option<String>,
     #[serde(default)]
     pub speed_bits_per_second: Option<u64>,
@@ -168,7 +164,6 @@ impl LinkChange {
         })
     }
 
-    /// Returns the impairments of both directions after this change of one or both.
     fn of(&self, before: [Impairment; 2], from: Option<usize>) -> [Impairment; 2] {
         let changed = |before: Impairment| Impairment {
             delay_ns: self.delay_ns.unwrap_or(before.delay_ns),
@@ -369,7 +364,6 @@ impl Wire {
         change.down.map_or(Ok(None), |down| self.set_down(down, status, dropped))
     }
 
-    /// Returns the maximum delay of the link's delay line, or zero.
     pub(super) fn longest_delay(&self) -> Duration {
         Duration::from_nanos(self.line.as_ref().map_or(0, |line| line.delay_max.0))
     }

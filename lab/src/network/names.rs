@@ -14,7 +14,6 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Returns the paths of the namespace files in a directory such as `/proc/PID/ns`.
     #[must_use]
     pub fn below(directory: &Path) -> Entrance {
         let [net, mnt, uts] = ["net", "mnt", "uts"].map(|file| directory.join(file));

@@ -78,7 +78,6 @@ fn taken_down_lossless(network: &NetworkStatus, switch: &str) -> u64 {
     recorded.min(statuses.map(link_down_lossless).sum())
 }
 
-/// Describes frames lost on purpose, a line for each link, switch and restart.
 #[must_use]
 pub fn text(network: &NetworkStatus) -> String {
     let mut text = String::new();

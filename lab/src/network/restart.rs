@@ -15,7 +15,6 @@ use crate::config::{End, LinkRates, Network, Place};
 use crate::switches::SwitchHandle;
 
 const AGAIN: &str = "end the lab and start it again";
-/// Maximum wait for the sockets of a stopped switch to close.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

@@ -308,7 +308,6 @@ struct Wired {
     devices: Vec<Vec<Device>>,
     ties: Vec<Tie>,
     ends: Vec<[Device; 2]>,
-    /// Devices of each delay line, the veth peers of the nodes' devices.
     lines: Vec<Option<[Device; 2]>>,
 }
 

@@ -90,7 +90,6 @@ pub struct InterfaceStatus {
     pub ipv4: String,
     pub ipv6: String,
     pub counters: Option<InterfaceCounters>,
-    /// Status of the interface's agent; `None` if no agent answers.
     pub agent: Option<NicStatus>,
 }
 
@@ -142,7 +141,6 @@ impl From<SwitchHandle> for SwitchState {
 #[derive(Debug)]
 pub struct NetworkView {
     pub(super) network: Network,
-    /// Namespace files of the hosts, then of the switches.
     pub(super) entrances: Vec<Entrance>,
     pub(super) devices: Vec<Vec<Device>>,
     pub(super) socket_drops_before: Vec<u64>,
@@ -152,7 +150,6 @@ pub struct NetworkView {
     pub(super) restarts: Mutex<Vec<Restart>>,
     pub(super) changing_speed: Mutex<()>,
     pub(super) since: Instant,
-    /// Address of the lab's web page, set when the page is served.
     pub page: OnceLock<String>,
 }
 

@@ -12,7 +12,6 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 
-/// Rate limit, with the bytes charged per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Rate in bytes per second; not zero.

@@ -67,7 +67,6 @@ impl Filter {
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
     }
 
-    /// Returns whether `node` has the settings that [`put`](Self::put) requests.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));

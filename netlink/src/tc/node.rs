@@ -13,7 +13,6 @@ const TCA_STATS_PKT64: u16 = 8;
 /// Queueing discipline, class or filter, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Kind of the object, such as `htb` or `bpf`.
     pub kind: String,
     pub parent: Handle,
     pub handle: Handle,
@@ -21,7 +20,6 @@ pub struct Node {
     pub info: u32,
     /// Chain of the filter. The kernel enters chains other than 0 only by a jump.
     pub chain: u32,
-    /// Options of the object, in the kernel's encoding.
     pub options: Vec<u8>,
     pub statistics: Statistics,
 }
@@ -65,7 +63,6 @@ impl Node {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())
     }
 
-    /// Returns the filter's classic BPF program; empty if it has none.
     #[must_use]
     pub fn program(&self) -> Vec<BpfInstruction> {
         let bytes = find(&self.options, TCA_BPF_OPS).unwrap_or_default();

@@ -18,7 +18,6 @@ const TCA_TBF_BURST: u16 = 6;
 pub enum Qdisc {
     /// Hierarchical token bucket ([`crate::tc::HtbClass`]), which sends frames without a class before all others.
     Htb,
-    /// Token bucket filter (tbf).
     Tbf {
         bucket: Bucket,
         limit: u32,
@@ -50,11 +49,9 @@ pub enum Bucket {
     },
 }
 
-/// Command to a [`Qdisc::Plug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plug {
     Block,
-    /// Releases all queued and future frames.
     Release,
     /// Sets the maximum number of queued bytes. A new plug needs this command.
     Limit(u32),

@@ -16,13 +16,9 @@ pub struct Handle(pub u32);
 impl Handle {
     /// Handle that names no object. In a request, it lets the kernel choose a handle.
     pub const NONE: Handle = Handle(0);
-    /// Parent of a device's root queueing discipline.
     pub const ROOT: Handle = Handle(0xffff_ffff);
-    /// Parent of a clsact queueing discipline.
     pub const CLSACT: Handle = Handle(0xffff_fff1);
-    /// Parent of a clsact's egress filters.
     pub const EGRESS: Handle = Handle(0xffff_fff3);
-    /// Parent of a clsact's ingress filters.
     pub const INGRESS: Handle = Handle(0xffff_fff2);
 
     #[must_use]
@@ -54,7 +50,6 @@ impl fmt::Display for Handle {
 pub struct Place {
     /// Device index in the socket's network namespace.
     pub ifindex: i32,
-    /// Parent of the object: [`Handle::ROOT`], a queueing discipline or a class.
     pub parent: Handle,
     pub handle: Handle,
 }
@@ -98,7 +93,6 @@ impl Request {
         Request { what, bytes }
     }
 
-    /// Returns a description such as "add tbf 7873: below 786e:13 at device 4".
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what

@@ -32,7 +32,6 @@ pub(super) struct SavedState {
     neighbours_set: NeighbourBytes,
     /// Root qdisc to restore; `None` for the device's default.
     root: Option<SavedRoot>,
-    /// Warning of a replaced root that xoff cannot restore.
     #[serde(default)]
     lost_root: Option<String>,
 }

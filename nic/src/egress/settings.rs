@@ -14,7 +14,6 @@ pub struct EgressSettings {
     pub burst: Bytes,
     pub limit_lossless: u32,
     pub limit_lossy: u32,
-    /// Kind of each class's queue; `None` for the best one.
     pub leaf: Option<Leaf>,
 }
 

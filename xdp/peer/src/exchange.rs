@@ -91,7 +91,6 @@ impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F,
         Ok(Exchange { _programs: programs, interfaces, free })
     }
 
-    /// Forwards frames in both directions without sleeping, until sending fails. Returns the error.
     pub fn run(&mut self) -> BenchError {
         let Exchange { interfaces: [one, two], free, .. } = self;
         loop {
