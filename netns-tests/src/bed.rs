@@ -30,7 +30,7 @@ enum Sharing {
 }
 
 impl Plan {
-    /// Plans a test bed with IPv4 only, an MTU of 1500 and one queue per device. No other bed may exist at the same time.
+    /// Plans a bed with IPv4 only, MTU 1500, one queue per device, and no other bed at the same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -38,15 +38,14 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
-    /// Allows other beds at the same time. Only for tests that send single frames and check no times.
+    /// Allows other beds at the same time, for tests that send single frames and check no times.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.sharing = Sharing::Shared;
         self
     }
 
-    /// Places the last `hosts` hosts behind a second switch, the far one, whose ports are also called p1, p2, .. The last ports of both
-    /// switches are connected.
+    /// Places the last `hosts` hosts behind a second, far switch with ports p1, p2, .. The switches' last ports are connected.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
@@ -59,7 +58,7 @@ impl Plan {
         self
     }
 
-    /// Adds IPv6. Taps then also capture reports of group membership.
+    /// Adds IPv6. Taps then also capture group membership reports.
     #[must_use]
     pub fn ipv6(mut self) -> Plan {
         self.ipv6 = true;
@@ -127,7 +126,7 @@ fn start(devices: Vec<Device>) -> Vec<Host> {
     })
 }
 
-/// Test bed: a namespace for the switch, with ports p1, p2, .., and one for each host.
+/// Test bed: namespaces for the switch (with ports p1, p2, ..) and for each host.
 pub struct Bed {
     hosts: Vec<Host>,
     ports: Vec<Device>,
@@ -171,7 +170,7 @@ impl Bed {
         self.start_in(&self.namespace, config)
     }
 
-    /// Starts a switch. Drops at its devices during the start are added to the baseline, so that they do not count as losses.
+    /// Starts a switch. Drops at its devices during the start do not count as losses.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
@@ -224,9 +223,8 @@ impl Bed {
         assert!(status.success(), "{stdout}\n{stderr}");
     }
 
-    /// Stops the switch and returns its last status.
-    ///
-    /// Asserts exit status 0, no drop at a device or socket, no lossless loss, and a balanced ledger.
+    /// Stops the switch; returns its last status. Asserts exit status 0, no drop at a device or socket, no lossless loss, and a
+    /// balanced ledger.
     pub fn finish(&self, switch: Switch) -> Status {
         let final_status = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
@@ -236,7 +234,7 @@ impl Bed {
         final_status
     }
 
-    /// Asserts that no veth device dropped a frame. Drops while a switch started are ignored.
+    /// Asserts that no veth device dropped a frame, except while a switch started.
     pub fn assert_no_drops(&self) {
         let baseline = self.baseline.lock().expect("another thread panicked with the lock").clone();
         let moved: Vec<String> = self
@@ -277,7 +275,7 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Excludes all other beds, in threads and processes, until the lock is dropped. Commands that make a bed of their own need the lock.
+/// Excludes all other beds, in threads and processes, until the lock is dropped. Commands with beds of their own need it.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

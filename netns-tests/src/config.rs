@@ -46,7 +46,7 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Turn LLDP off by default, because taps would also capture its frames.
+        // LLDP is off by default, because taps would capture it.
         let lldp = if self.defaults.contains("lldp") { "" } else { "lldp = false\n" };
         write!(f, "[switch]\n{}\n[defaults]\n{lldp}{}\n\n{}", self.switch, self.defaults, self.more)?;
         self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))

@@ -10,7 +10,7 @@ pub fn tshark(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(Command::new("tshark"), frame, fields)
 }
 
-/// Returns the fields of a frame that tshark prints with the dissectors of `scripts/wireshark`.
+/// Returns fields as tshark prints them with the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_with_ours(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(tshark_of_ours(), frame, fields)
@@ -35,7 +35,7 @@ fn read(mut command: Command, frame: &[u8], fields: &[&str]) -> Vec<String> {
     line.trim_end_matches('\n').split('|').map(str::to_owned).collect()
 }
 
-/// Returns the layers of a frame and their fields, as scapy decodes them: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
+/// Returns a frame's layers and fields by scapy: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
 #[must_use]
 pub fn scapy(frame: &[u8]) -> Value {
     const SCRIPT: &str = r#"

@@ -1,5 +1,4 @@
-//! Builds frames byte by byte. Pause frames are built without the switch's encoder, so that a test does not share the encoder's
-//! errors.
+//! Builds frames byte by byte, pause frames without the switch's encoder, whose errors a test must not share.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -21,8 +21,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes for which each host has a socket, because the kernel would count unread frames as dropped. The EtherType of a tagged frame
-/// is the one after the first tag.
+/// EtherTypes for which each host has a socket, because the kernel counts unread frames as dropped. After a tag, the inner EtherType
+/// counts.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
@@ -32,8 +32,8 @@ impl Host {
         sender.filter("less 1", true).unwrap(); // it never reads
         let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
         let host = Host { number, device, tap, sender: RefCell::new(sender), takers };
-        // Turn offloads off, so that sent frames are complete: with checksum and tag, and at most the MTU long. Turn GRO on, which keeps
-        // the order on a veth when the sender changes its CPU.
+        // Turn offloads off for complete frames (checksum, tag, at most the MTU), and GRO on, which keeps their order on a veth when a
+        // sender changes its CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
         host
     }
@@ -134,7 +134,7 @@ fn taker(device: &Device, ether_type: u16) -> Socket {
     device.namespace().run(|| Socket::new(Domain::PACKET, Type::RAW, Some(protocol))).unwrap()
 }
 
-/// Returns a command whose process is killed when this process ends for any reason.
+/// Returns a command that is killed when this process ends for any reason.
 pub(crate) fn dies_with_us(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);

@@ -30,10 +30,7 @@ use std::time::{Duration, Instant};
 /// Maximum wait for expected events, far beyond their usual time.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until `ready` returns a value.
-///
-/// # Panics
-/// Panics with the text `what` after [`PATIENCE`].
+/// Waits until `ready` returns a value; panics with `what` after [`PATIENCE`].
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

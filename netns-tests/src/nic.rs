@@ -72,7 +72,7 @@ impl Wire {
         self.run("tc", "qdisc show dev eth0").0 + &self.run("ethtool", "-k eth0").0
     }
 
-    /// Starts `xoff nic --device eth0`, and does not wait until the agent is ready.
+    /// Starts `xoff nic --device eth0`, without waiting until it is ready.
     #[must_use]
     pub fn launch(&self, args: &str) -> Agent {
         let directory = TempDir::new().unwrap();
@@ -98,7 +98,7 @@ impl Wire {
         agent
     }
 
-    /// Sends `count` datagrams of 1000 bytes, numbered from 0. The socket's send buffer holds only a few of them.
+    /// Sends `count` datagrams of 1000 bytes, numbered from 0. The send buffer holds only a few.
     #[must_use]
     pub fn send(&self, port: u16, dscp: u8, count: u32) -> DatagramSender {
         let sent = Arc::new(AtomicU32::new(0));
@@ -189,7 +189,7 @@ impl Agent {
         self.status().classes.swap_remove(class)
     }
 
-    /// Waits until a class is paused, or until it is not paused if `now` is false.
+    /// Waits until a class is paused, or not paused if `now` is false.
     pub fn await_pause(&self, class: usize, now: bool) {
         let what = format!("{} of class {class}", if now { "the pause" } else { "the end of the pause" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));
@@ -206,7 +206,7 @@ impl Agent {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Sends a signal and waits for the agent's end. Returns exit status and log.
+    /// Sends a signal, and returns exit status and log after the end.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()

@@ -1,10 +1,9 @@
 //! Repeats tests that failed while the machine stalled.
 //!
-//! A switch promises losslessness only while no thread stalls longer than its stall budget, and a host only while its rings hold the
-//! arriving frames. Threads of a loaded virtual machine may stall longer. A failed test runs again only after a measured stall, never
-//! because of lost frames or drop counters.
+//! A switch promises losslessness only while no thread stalls longer than its stall budget, a host only while its rings hold the
+//! arriving frames. A failed test runs again only after a measured longer stall, never because of losses.
 //!
-//! Repetitions are recorded as lines of a file, which `XOFF_STALLS` names or which is beside the test binary.
+//! Repetitions are lines of the file `XOFF_STALLS`, or of one beside the test binary.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -23,14 +22,13 @@ use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
-/// Maximum number of repetitions in a test run. A test that fails later is not repeated.
+/// Maximum repetitions in a test run; later failures are final.
 const REPETITIONS_MAX: usize = 6;
 /// Stall budget assumed for a switch whose status reports none.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
 /// Stall budget of the switch in `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Stall that the hosts of `xoff demo` and `xoff experiment` tolerate: their rings hold 4096 frames of 1538 bytes at 1 Gb/s, the
-/// fastest line.
+/// Stall that the hosts of these commands tolerate: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +45,7 @@ thread_local! {
     static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
-/// Runs a test. Runs it again if it failed while the machine stalled longer than a budget.
+/// Runs a test, again if it failed while the machine stalled longer than a budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&TestRun::current(), test);
 }
@@ -75,7 +73,7 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Returns the test run to which this process belongs: a run of nextest, or the process itself.
+    /// Returns this process's test run: a run of nextest, or the process itself.
     fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -146,7 +144,7 @@ pub fn note_lab(report: &Value) {
         report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
-    // A report without judged runs means that the machine stalled in every run.
+    // Without judged runs, the machine stalled in every run.
     let unjudged = report["runs_judged"] == 0;
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }

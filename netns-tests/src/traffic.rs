@@ -1,7 +1,7 @@
 //! Traffic between hosts that obey pauses.
 //!
-//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded to a late receiver. A run
-//! ends when all sent frames have arrived, or none arrives for a second.
+//! All hosts announce their addresses and open their devices before any sends, so that no frame is flooded. A run ends when all sent
+//! frames have arrived, or none arrives for a second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(1);
 const RING: u32 = 8192;
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
-/// Describes a stream of `count` frames for `xoff traffic`. `rate` is the rate on the line in bits per second, such as `"50M"`.
+/// Describes a stream for `xoff traffic` of `count` frames, at a line rate such as `"50M"` bit/s.
 #[must_use]
 pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
@@ -41,7 +41,7 @@ impl<'a> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
     }
 
-    /// Gives rate limiters and CN-TAGs to all hosts that are added later.
+    /// Gives rate limiters and CN-TAGs to hosts that are added later.
     #[must_use]
     pub fn rate_limited(mut self) -> Traffic<'a> {
         self.qcn = Some(ReactionSettings::STANDARD);
@@ -53,20 +53,20 @@ impl<'a> Traffic<'a> {
         self.source(host, &[])
     }
 
-    /// Adds a host that sends `streams`, in the syntax of `xoff traffic`. Each stream needs a count.
+    /// Adds a sender of `streams` in the syntax of `xoff traffic`, each with a count.
     #[must_use]
     pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
-    /// Adds a host that sends `streams` and obeys pauses as `obedience` says: at once, late or never.
+    /// Adds a sender that obeys pauses at once, late or never.
     #[must_use]
     pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// Adds a host that sends `streams` and obeys pauses of single flows (flow lists of OFC).
+    /// Adds a sender that obeys pauses of single flows (OFC).
     #[must_use]
     pub fn source_of_flows(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_flows: true, ..self.options(host) };
@@ -203,10 +203,7 @@ impl RunningTraffic {
         self.hosts.iter().flat_map(|host| volumes(&host.progress)).map(|volume| volume.frames.get()).sum()
     }
 
-    /// Waits until `done` returns true.
-    ///
-    /// # Panics
-    /// Panics with the text `what` after a minute.
+    /// Waits until `done` returns true; panics with `what` after a minute.
     pub fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
@@ -246,7 +243,7 @@ impl Reports {
             .expect("the receiver has no report of the stream")
     }
 
-    /// Asserts that every stream of these classes arrived complete, once and in order, and that no host dropped a frame.
+    /// Asserts that streams of these classes arrived complete, once and in order, and no host dropped a frame.
     pub fn assert_lossless(&self, classes: &[u8]) {
         for report in &self.reports {
             let streams = report.received.iter().filter(|stream| classes.contains(&stream.class));

@@ -1,4 +1,4 @@
-//! Files that block the switch or its clients: files that never return data, and pipes that nobody reads.
+//! Files that never return data, and pipes that nobody reads.
 
 // This file proves promises of SPECIFICATION.md: recording
 
@@ -25,7 +25,7 @@ fn replace_by_pipe(file: &Path) {
     mkfifo(file, Mode::S_IRWXU).unwrap();
 }
 
-/// Starts a reload that hangs while the switch reads a file. Waits until the switch refuses further reloads.
+/// Starts a reload that hangs at its file; waits until the switch refuses further reloads.
 fn waiting_reload(bed: &Bed) -> Child {
     let start = || {
         let mut command = Command::new(BINARY);

@@ -37,7 +37,7 @@ struct DecodedFrame {
     pause: String,
     at: f64,
     len: usize,
-    /// EtherType of a control frame, its rate step (GFC), and the operation of its flow list (OFC).
+    /// EtherType, rate step (GFC), and operation of a flow list (OFC).
     control: [String; 3],
 }
 
@@ -173,7 +173,7 @@ fn pauses_in_both_directions(config: &str) {
     let (lines, summary) = live.end();
     assert_eq!(summary, "10 frames captured, 0 missed\n");
 
-    // Check the order for each port alone, because the capture has frames in the order of events only within a port.
+    // The capture has frames in order only within a port.
     let of = |port: &str| {
         lines.iter().filter(|line| line.port == port).map(DecodedFrame::event).collect::<Vec<_>>()
     };
@@ -303,7 +303,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// The switch must pass each request of host 2 on to host 1: pauses, a rate, and the pause of a flow.
+/// The switch passes each request of host 2 on to host 1: pauses, a rate, a flow's pause.
 #[test]
 fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     let bed = bed_beside_others(2).build();

@@ -2,7 +2,7 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// The far switch is congested: its port to the sink has a fifth of the rate of the wire between the switches.
+/// The far switch is congested: its port has a fifth of the rate of the wire between the switches.
 #[test] // proves: lossless
 fn congestion_at_far_switch_pauses_senders_at_near_switch() {
     unstalled(|| {

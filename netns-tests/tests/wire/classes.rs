@@ -1,5 +1,4 @@
-//! Classification of frames for each setting of `trust`. Frames leave by a port that writes their class into the
-//! PCP.
+//! Classification for each setting of `trust`. Frames leave by a port that writes their class as PCP.
 
 use std::collections::BTreeMap;
 

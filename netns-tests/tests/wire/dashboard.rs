@@ -1,5 +1,4 @@
-//! Feeds a recorded incident to a real Prometheus, and compares the dashboard's queries with results calculated by
-//! hand.
+//! Feeds a recorded incident to a real Prometheus, whose results must equal those calculated by hand.
 
 use std::process::Command;
 

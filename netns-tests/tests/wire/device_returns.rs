@@ -19,7 +19,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-/// Process that keeps a host's namespace alive, so that `ip` can name the namespace by its id.
+/// Process in a host's namespace, by which `ip` can name it.
 struct NamespaceHolder(Child);
 
 impl NamespaceHolder {
@@ -215,8 +215,7 @@ fn other_ports_lose_no_frame_when_a_device_returns() {
             "{port:?}"
         );
     }
-    // Accept both verdicts, "not kept" and "not proved": frames flooded to the deleted device are lost with its
-    // counters.
+    // "Not proved" is right, too: frames flooded to the deleted device are lost with its counters.
     let exit = switch.stop();
     assert!(
         [Some(1), Some(3)].contains(&exit.status.code()),

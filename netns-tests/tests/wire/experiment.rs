@@ -1,5 +1,5 @@
-//! Tests of `xoff experiment`: it must print all keys of its report, and leave nothing behind. Measured values
-//! depend on the machine and are not compared.
+//! `xoff experiment` prints all keys of its report, and leaves nothing behind. Measured values depend on the
+//! machine.
 
 // This file proves promises of SPECIFICATION.md: experiments
 
@@ -50,8 +50,7 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // With routers, wait for 12 namespaces: the last ones are those of the four routers, whose daemons then
-        // run.
+        // Twelve namespaces include the four routers', whose daemons then run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
@@ -179,7 +178,7 @@ fn victim_flow_completes_in_experiment_ofc_fig1() {
 fn report_of_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // Run three times, because the report omits runs in which the machine stalled.
+        // Three runs, because the report omits those in which the machine stalled.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
@@ -221,7 +220,7 @@ fn deadlock_experiment_loses_no_frame() {
     });
 }
 
-/// Runs a QCN experiment. Asserts that all CNMs came from the congestion points of the variant.
+/// Runs a QCN experiment, in which all CNMs must come from the variant's congestion points.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];
@@ -320,8 +319,7 @@ fn balance_experiment_compares_spreads_without_loss() {
                     "{result}"
                 );
             }
-            // TCP detects losses either by SACK or by counting duplicate acknowledgements, so the other counter
-            // must be 0.
+            // TCP detects losses by SACK or by duplicate acknowledgements, so the other counter is 0.
             let other = if result["detection"] == "rack" { "/dupack_recoveries" } else { "/sack_recoveries" };
             assert_eq!(number(result, other), 0, "{result}");
         }

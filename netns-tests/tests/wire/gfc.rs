@@ -8,7 +8,7 @@ use crate::{PATIENT, bed, frame};
 
 const LINE_MBPS: u64 = 200;
 
-/// Selects the policy GFC at ports whose peers obey rates. Its steps begin at 300, 450, 525 KB and so on.
+/// Selects GFC at ports whose peers obey rates. Steps begin at 300, 450, 525 KB and so on.
 fn gfc(config: Config) -> Config {
     config.switch(PATIENT).switch("policy = \"gfc\"").more("[class.3]\nxoff = \"600KB\"\nxon = \"200KB\"")
 }
@@ -91,7 +91,7 @@ fn gfc_rate_of_a_class_limits_only_that_class() {
         let slow: Vec<Duration> =
             received.iter().filter(|frame| of_class(&frame.bytes, 3)).map(|frame| frame.at).collect();
         let took = slow[FRAMES - 1] - slow[0];
-        // Allow less than the full time: two frames may leave at once, and the first may have a late timestamp.
+        // Two frames may leave at once, and the first may have a late timestamp.
         assert!(took > FRAME_TIME * 3 / 4 * u32::try_from(FRAMES).unwrap(), "{took:?}");
         let last_of_4 = received.iter().rposition(|frame| of_class(&frame.bytes, 4)).unwrap();
         assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was slowed down, too");

@@ -117,8 +117,7 @@ fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
             let status = switches[0].status();
             (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
         };
-        // Run traffic three times: while the wire is cut (however late the switches notice that), with the wire cut, and with the wire
-        // repaired.
+        // Traffic while the wire is cut, then with the wire cut, then with it repaired.
         let cut = run();
         cut.wait_received(FRAMES);
         link(false);

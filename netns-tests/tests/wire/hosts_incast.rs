@@ -1,4 +1,4 @@
-//! Incast of ordinary programs. The lossless class must lose nothing with agents at the hosts, and must lose frames without.
+//! Incast of ordinary programs: with agents, the lossless class loses nothing; without them, it loses frames.
 
 // This file proves promises of SPECIFICATION.md: host-service
 
@@ -27,8 +27,7 @@ impl Outcome {
     }
 }
 
-/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows the buffers within seconds; BBR
-/// may not.
+/// Runs an incast of five hosts at small buffers. Without agents, TCP with Reno overflows these within seconds; BBR may not.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use xoff_netns_tests::one_bed_at_a_time;
 
-/// Path of Debian's Python, which has the packages that the tests need, unlike other versions on the PATH.
+/// Debian's Python, which has the packages that tests need.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn assert_pytest_passes(of: &str, tests: &[&str]) {

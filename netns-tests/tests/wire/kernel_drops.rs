@@ -1,4 +1,4 @@
-//! Frames that the kernel drops during a stall of the switch. Each must count once, in the classes that its port carried meanwhile.
+//! Frames that the kernel drops during a stall: each must count once, in the classes that its port carried then.
 
 // This file proves promises of SPECIFICATION.md: kernel-drops
 
@@ -30,7 +30,7 @@ fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
 
 const SMALL_CHUNKS: &str = "receive_chunks = \"small\"";
 
-/// Sends frames of these classes and lengths. Stops the switch process after the first `before` frames, until all are sent.
+/// Sends frames of these classes and lengths, and stops the switch after the first `before` frames until all are sent.
 fn stall_of(
     memory: &str,
     mode: &str,
@@ -133,13 +133,11 @@ fn lossless_class_lost_wholly_in_a_stall_breaks_the_promise() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Number of frames that a stall must not lose at 100 Mb/s: a stall of 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256
-/// bytes plus 20 bytes of overhead.
+/// Frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 + 20 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum number of frames that a stall does not lose, with whole receive chunks: 31 more, because a worker may keep up to 31 chunks
-/// outside the fill ring.
+/// Maximum frames without loss, with whole receive chunks: 31 more, because a worker may keep up to 31 chunks outside the fill ring.
 const WHOLE: u32 = PROMISED + 31;
-/// Maximum number of frames that a stall does not lose, with small receive chunks: one more for each 512 bytes.
+/// Maximum frames without loss, with small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 #[test] // proves: memory, headroom
@@ -162,7 +160,7 @@ fn stall_loses_only_frames_beyond_receive_chunks() {
     }
 }
 
-/// Before the stall, up to 31 chunks may be missing from the fill ring, because a worker refills it only in batches of 32.
+/// Up to 31 chunks may be missing from the fill ring, which a worker refills in batches of 32.
 #[test] // proves: memory, headroom
 fn stall_after_traffic_loses_no_promised_frame() {
     for before in [31, 32, 63] {
@@ -172,8 +170,7 @@ fn stall_after_traffic_loses_no_promised_frame() {
     }
 }
 
-/// A frame of 512 bytes takes one small chunk, one of 513 bytes takes two. The promise holds if frames have 256 bytes on average (with
-/// FCS).
+/// A frame of 512 bytes takes one small chunk, one of 513 two. The promise holds for 256 bytes on average (with FCS).
 #[test] // proves: memory, headroom
 fn stall_with_mixed_frame_lengths_loses_nothing() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
@@ -185,8 +182,7 @@ fn stall_with_mixed_frame_lengths_loses_nothing() {
     }
 }
 
-/// A worker can measure a stall only after its sleep. The sleep lasts at most as long as no frame came before, or a quarter of the stall
-/// budget.
+/// A worker measures a stall only after its sleep, which lasts at most as long as no frame came, or a quarter of the stall budget.
 #[test]
 fn stall_after_traffic_is_reported_in_full() {
     let bed = bed(2).build();

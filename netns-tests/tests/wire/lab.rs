@@ -94,7 +94,7 @@ fn lab_of_five_lines_accounts_for_every_frame() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // Accept more frames than reported, because the hosts' kernels may send some after the report.
+    // The hosts' kernels may send more frames after the report.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }
@@ -263,7 +263,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
     let devices_before = devices();
     for name in ["side-a", "side-b"] {
         let file = workspace.file(name, FIVE_LINES);
-        // End the process group, as happens when a terminal is closed.
+        // The process group ends, as with a closed terminal.
         let output = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
         assert_eq!(output, format!("{}\n", named(name)));
     }

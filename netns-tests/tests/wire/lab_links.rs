@@ -7,8 +7,8 @@ use super::lab::{Workspace, run, text};
 const NETWORK: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n[[switch]]\nname = \"s2\"\nhosts = 1\n\
                        [[host]]\nname = \"h1\"\nloss = \"0%\"\n[[link]]\nbetween = [\"s1\", \"s2\"]\ndelay = \"20ms\"\n";
 
-/// Script of the test. A step that fails prints its number. Round-trip times have only lower bounds, because the
-/// machine may be slow.
+/// Test script; a failing step prints its number. Round-trip times have only lower bounds, because the machine may
+/// be slow.
 const SCRIPT: &str = "set -e
 trap 'echo failed after step $step >&2' EXIT
 rtt() { xoff lab exec h1 -- ping -c 1 -W 5 h3 | sed -n 's/.*time=\\([0-9]*\\).*/\\1/p'; }

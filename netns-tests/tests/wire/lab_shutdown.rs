@@ -38,7 +38,7 @@ fn agents_are_outside_process_group_of_lab_run() {
 fn lab_down_kills_command_that_ignores_signals() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);
-    // Replace the shell by `exec`, so that no process is left after the kill.
+    // With `exec`, no process is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -151,7 +151,7 @@ fn signal_during_startup_ends_the_lab() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("was stopped during its start"), "{}", text(&output.stderr));
     assert!(!marker.exists(), "the command of the lab was started");
-    // Kill the lab before it has announced its network, so that no later command can find it.
+    // Kill the lab before it announces its network, so that no later command finds it.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
     let killed = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
     assert_eq!(killed.status.code(), None);

@@ -11,8 +11,7 @@ use crate::{BINARY, bed};
 const RESPONSE_QUANTA: u16 = 3906;
 const FRAME: u64 = 1518;
 
-/// Runs a sender that obeys pauses `late` quanta late. Returns the reports, and the number of frames sent before the
-/// sender obeyed.
+/// Runs a sender that obeys pauses `late` quanta late. Returns reports, and the frames sent before it obeyed.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));

@@ -6,8 +6,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 use crate::BINARY;
 
-/// Runs a script in a fabric whose namespaces have a prefix of their own, so that a later run can remove what a killed
-/// run left.
+/// Runs a script in a fabric with its own prefix of namespaces, so that a later run can remove leftovers.
 fn script(name: &str) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
     let script: PathBuf = example.join(name);

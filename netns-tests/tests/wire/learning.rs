@@ -13,7 +13,7 @@ fn learned_ports(switch: &Switch, mac: MacAddr) -> Vec<String> {
     switch.status().fdb.into_iter().filter(|entry| entry.mac == mac.to_string()).map(|it| it.port).collect()
 }
 
-/// Sends a frame and returns which of hosts 2 and 3 receive it. A later broadcast ends the wait.
+/// Sends a frame; returns which of hosts 2 and 3 receive it before a later broadcast.
 fn receivers(bed: &Bed, to: MacAddr, number: u32) -> Vec<usize> {
     let a = bed.host(1);
     a.send(Frame::new(a.mac(), to).numbered(number).build());

@@ -145,7 +145,7 @@ fn lldpd_at_host_interface_reaches_the_neighbor() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // Start lldpd again if it neither sends nor receives, which happens at interfaces that have just come up.
+    // Restart lldpd, which may neither send nor receive on an interface that has just come up.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));

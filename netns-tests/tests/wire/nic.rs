@@ -1,4 +1,4 @@
-//! Tests of `xoff nic`: the kernel's stack must obey pauses, and the device must be restored at the end.
+//! `xoff nic`: the kernel's stack obeys pauses, and the device is restored at the end.
 
 // This file proves promises of SPECIFICATION.md: host-pauses
 
@@ -217,7 +217,7 @@ fn host_sends_again_after_its_agent_is_killed() {
     wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
-    // Do not require that all frames arrive: queued ones are lost with the queues.
+    // Queued frames are lost with the queues.
     sender.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();

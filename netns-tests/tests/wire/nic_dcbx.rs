@@ -1,5 +1,4 @@
-//! Tests of `xoff nic --dcbx willing`: the host takes the classes of its switch, and returns to its own when the
-//! switch is gone.
+//! `xoff nic --dcbx willing`: the host takes its switch's classes, and returns to its own without the switch.
 
 // This file proves promises of SPECIFICATION.md: host-dcbx
 

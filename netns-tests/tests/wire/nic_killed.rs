@@ -14,7 +14,7 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
-/// Times of the kill in milliseconds after the agent's start: before, during and after its changes to the device.
+/// Times of the kill in ms after the agent's start: before, during and after its changes.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
 fn state(wire: &Wire) -> String {
@@ -48,8 +48,7 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Starts an agent for each of `MOMENTS`, and kills it after that time. `check` compares the device's state with
-/// the state before.
+/// Starts and kills an agent for each of `MOMENTS`. `check` compares the device's state with that before.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -107,7 +106,7 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     assert!(!ended.success() && text.contains("another xoff"), "{text}");
     kill_both(agent);
     assert!(wire.arrived(LOSSLESS).is_empty(), "the class is no longer paused");
-    // Change a setting as an operator would. The restoration must keep the new value.
+    // Settings that an operator changed must stay.
     assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
     let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
     assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());
@@ -118,6 +117,6 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The journal must find the device by its permanent address, even if the address has changed.
+    // The journal finds the device although its address has changed.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

@@ -1,5 +1,5 @@
-//! Other programs change the agent's queues. `xoff nic` must repair them, and report how long pauses may not have
-//! been obeyed.
+//! Other programs change the agent's queues: `xoff nic` repairs them, and reports how long pauses may not have been
+//! obeyed.
 
 // This file proves promises of SPECIFICATION.md: host-guard
 

@@ -6,10 +6,10 @@ use xoff_switch::control::status::{FlowStatus, Status};
 
 use crate::{PATIENT, bed};
 
-/// Settings whose thresholds leave memory for frames that arrive while a flow list is on its way.
+/// Settings with memory for frames that arrive while a flow list is on its way.
 const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
 
-/// Selects the policy OFC. Only the peers of `ofc_ports` obey pauses of single flows.
+/// Selects OFC. Only peers of `ofc_ports` obey pauses of flows.
 fn ofc(config: Config, ofc_ports: &[usize]) -> Config {
     let config = config.switch(PATIENT).switch("policy = \"ofc\"").more(THRESHOLDS);
     ofc_ports.iter().fold(config, |config, &port| config.port(port, "ofc_peer = true"))

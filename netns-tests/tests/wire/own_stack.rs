@@ -1,5 +1,4 @@
-//! The machine's own stack must not configure addresses on ports. The switch must refuse devices that the machine
-//! needs.
+//! The machine's stack makes no address on a port. Devices that the machine needs are refused.
 
 // This file proves promises of SPECIFICATION.md: own-stack
 
@@ -152,7 +151,7 @@ fn kernel_makes_no_ipv6_address_on_returned_device() {
     assert_eq!(own_addresses(&bed), "eui64");
 }
 
-/// Returns the error of `xoff check`, and asserts that `xoff run` gives the same.
+/// Returns the error of `xoff check`, which `xoff run` must repeat.
 fn refused_by_both(bed: &Bed, config: &Config) -> String {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -200,7 +199,7 @@ fn device_that_the_machine_needs_is_refused_as_port() {
         refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);
         ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
     }
-    // Accept a default route learned from a router, because the port has no address.
+    // An advertised default route is accepted while the port has no address.
     let advertised = "via fe80::42 dev p1 proto ra";
     ip(&bed, &format!("-6 route add default {advertised}"));
     refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);

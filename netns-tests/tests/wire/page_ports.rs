@@ -1,4 +1,4 @@
-//! A switch with 64 ports, polled by web pages, under a lossless load that begins before the last port is open.
+//! A switch with 64 ports, polled by pages, under a lossless load that begins before the last port is open.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -31,8 +31,8 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Polls the switch as a web page does. Each reply must contain all ports and no loss; errors are allowed before
-/// the first reply.
+/// Polls the switch as a page does. Replies must have all ports and no loss; only errors before the first are
+/// allowed.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");
@@ -66,7 +66,7 @@ fn switch_with_64_ports_starts_under_load_without_loss() {
             })
             .collect();
         let [.., from, to] = &crowd[..] else { unreachable!() };
-        // Turn GRO on, which keeps the order on a veth when the sender changes its CPU.
+        // GRO keeps the order on a veth when a sender changes its CPU.
         let gro = to.namespace().output(Command::new("ethtool").args(["-K", to.name(), "gro", "on"]));
         assert!(gro.unwrap().status.success());
         let (last, tap) = (from.namespace().run(|| Link::open(from.name())).unwrap(), Tap::on(to));

@@ -1,5 +1,4 @@
-//! The switch sends PFC frames, which tshark and scapy decode byte by byte. Host 2 pauses port 2, where frames queue until the switch
-//! pauses host 1.
+//! PFC frames of the switch, decoded by tshark and scapy. Host 2 pauses port 2, where frames queue until the switch pauses host 1.
 
 use std::time::Duration;
 

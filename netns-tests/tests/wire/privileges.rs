@@ -25,8 +25,7 @@ struct Privileges {
     seccomp: String,
 }
 
-/// Returns the privileges of each thread by the thread's name. The main thread and the signal thread have the
-/// program's name.
+/// Returns each thread's privileges by name. The main and the signal thread have the program's name.
 fn privileges(switch: &Switch) -> BTreeMap<String, Privileges> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();
@@ -79,7 +78,7 @@ fn ping(bed: &Bed) {
 
 fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
-    // Make the HTTP port privileged: a thread without privileges must still be able to serve it.
+    // Only binding the HTTP port needs a privilege, not serving.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmode = \"generic\"").switch(switch_lines));
     assert_ne!(devices(bed), before, "the XDP program is missing");
@@ -93,7 +92,7 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // Read metrics, because they need access to files and to a BPF map (the drops of the XDP program).
+    // Metrics read files and a BPF map (drops of the XDP program).
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");

@@ -13,7 +13,7 @@ use crate::{BINARY, bed, frame};
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
 
-/// Sends from many UDP ports, so that the kernel uses all queues. Returns source port and number of each frame.
+/// Sends from many UDP ports, so that the kernel uses all queues. Returns each frame's source port and number.
 fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     let (source, destination) = (from.ipv4(), to.ipv4());
     let receiver = to.namespace().run(|| UdpSocket::bind((destination, 5_000))).unwrap();
@@ -152,7 +152,7 @@ fn port_follows_number_of_queues_of_its_device() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
-/// Between two checks of the number of queues, frames may have used the other queue.
+/// Frames may have used the other queue between two checks.
 #[test]
 fn brief_change_of_queues_leaves_gap_in_proof() {
     let bed = bed(2).queues(3).build();
@@ -215,7 +215,7 @@ fn port_reopens_to_use_added_queues() {
     );
 }
 
-/// The device's MTU is too small to reopen the port, so frames of the new queue bypass the switch.
+/// The device's MTU is too small to reopen the port, so the new queue's frames bypass the switch.
 #[test]
 fn queues_that_switch_cannot_use_leave_verdict_unproved() {
     let bed = bed(2).queues(2).build();

@@ -14,7 +14,7 @@ fn config(ports: u8) -> Config {
     at("100M", ports)
 }
 
-/// Returns a configuration with lines so slow that a pause lasts more than three seconds.
+/// Returns a configuration with lines so slow that a pause lasts over three seconds.
 fn slow(ports: u8) -> Config {
     at("10M", ports)
 }

@@ -29,7 +29,7 @@ fn rewritten_pcp_and_dscp_follow_class_of_frame() {
         arrives(b, a.to(b).tag(new_pcp, 0).ipv6(new_dscp, &data).build());
         arrives(c, a.to(c).tag(new_pcp, 1).udp(new_dscp, &data).build());
     }
-    // Send a frame without IP, which has no DSCP to rewrite.
+    // A frame without IP has no DSCP to rewrite.
     a.send(a.to(b).tag(2, 0).numbered(1).build());
     assert_eq!(b.tap().numbered(1).bytes, a.to(b).tag(5, 0).numbered(1).build());
     bed.finish(switch);

@@ -161,7 +161,7 @@ fn routed_hosts_reach_each_other() {
     let router = status.router.unwrap();
     assert!(router.routes_v4 >= 9 && router.routes_v6 >= 9, "{router:?}");
     assert!(router.interfaces.iter().all(|it| it.to_host > 0 && it.from_host > 0), "{router:?}");
-    // Neighbours are known by now, so almost no packet may be passed to the kernel.
+    // With known neighbours, almost no packet is passed to the kernel.
     let before = fabric.ip("-s link show p1");
     let to_host = |fabric: &Fabric| fabric.switch.status().router.unwrap().interfaces[0].to_host;
     let punted = to_host(&fabric);
@@ -229,7 +229,7 @@ fn switch_follows_all_kinds_of_route_changes() {
     );
     let mut number = 0;
     let mut arrives = |host: &Host| {
-        // Wait, because the kernel forwards packets until the workers have the new table.
+        // The kernel forwards packets until the workers have the new table.
         wait_for("a datagram to arrive", || {
             number += 1;
             one.send(fabric.packet(1, [172, 20, 0, 9], number));
@@ -371,7 +371,7 @@ fn restart_of_routing_daemon_loses_no_frame() {
 fn missed_route_messages_make_switch_read_all_routes() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
-    // Stop the switch, so that it reads no route messages and their buffer overflows.
+    // A stopped switch reads no route messages, so their buffer overflows.
     fabric.switch.signal(Signal::SIGSTOP);
     batch(fabric.bed.far_namespace(), &many(30_000, "add", "via 172.16.2.2"));
     fabric.switch.signal(Signal::SIGCONT);
@@ -386,7 +386,7 @@ fn missed_route_messages_make_switch_read_all_routes() {
         "{}",
         page.total
     );
-    // Remove an address: the kernel reports only this removal, not those of the routes that depended on it.
+    // The kernel reports only the removal of the address, not of its routes.
     fabric.ip("address del 172.16.2.1/24 dev p2");
     wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
     fabric.ping(1, "fd16:2::2");

@@ -13,7 +13,7 @@ fn service_manager_gets_all_notifications() {
     let path = directory.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Let the switch, which runs as another user, reach the service manager's socket.
+    // The switch, which runs as another user, must reach the manager's socket.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
     let environment =

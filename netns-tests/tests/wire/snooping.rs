@@ -12,7 +12,7 @@ use xoff_wire::units::MacAddr;
 use crate::reload::reload;
 use crate::{BINARY, bed_beside_others};
 
-/// Script that sends general queries of IGMPv2 and MLDv1 with response times of 100 ms, and an IGMPv2 query for
+/// Script that sends general IGMPv2 and MLDv1 queries with response times of 100 ms, and an IGMPv2 query for
 /// 239.1.2.3.
 const IGMP_QUERY: &str =
     "01005e0000010200000000010800460000200001000001023ad50a000001e0000001940400001101eefe00000000";
@@ -69,8 +69,7 @@ fn received(bed: &Bed, to: usize, last: u32) -> Vec<u8> {
     bed.host(to).tap().all().iter().filter_map(|frame| number(&frame.bytes)).collect()
 }
 
-/// Sends one packet to each kind of group from host 1. Returns the numbers of the packets that hosts 2 to 4
-/// received.
+/// Sends a packet to each kind of group from host 1. Returns the numbers received by hosts 2 to 4.
 fn deliveries(bed: &Bed, last: u32) -> [Vec<u8>; 3] {
     let from = bed.host(1);
     (2..=4).for_each(|host| bed.host(host).tap().clear());

@@ -13,7 +13,7 @@ use crate::BINARY;
 const PORTS: u8 = 3;
 const DEVICE: &str = "[device]\nlossless = [3, 5]\nresponse_allowance = \"5ms\"\n";
 
-/// Returns the namespaces of the tester and of the device under test, connected by `PORTS` veth pairs.
+/// Returns the namespaces of tester and device, connected by `PORTS` veth pairs.
 fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
     let namespace = |name| lab.namespace(name).unwrap_or_else(|error| panic!("{error}"));
     let (tester, device) = (namespace("tester"), namespace("device"));
@@ -26,7 +26,7 @@ fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
     (tester, device)
 }
 
-/// Runs `xoff test`. Returns its exit code, its report unless it failed to start, and its messages.
+/// Runs `xoff test`. Returns exit code, report (null if it failed to start) and messages.
 fn examine(tester: &Namespace, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("dut.toml");
@@ -91,7 +91,7 @@ fn nic_fails_without_agent_and_passes_with_it() {
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         report["cases"][0]["verdict"].as_str().unwrap_or_default().to_owned()
     };
-    // Repeat a run without verdict, which a stall of the machine may cause.
+    // A stall of the machine leaves a run without verdict: repeat it.
     let first = (0..5).map(|_| verdict()).find(|verdict| verdict != "cannot-tell");
     assert_eq!(first.as_deref(), Some("fail"));
     let directory = tempfile::tempdir().unwrap();

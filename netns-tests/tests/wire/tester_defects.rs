@@ -1,5 +1,4 @@
-//! Checks that `xoff test` finds defects of the reference switch. `scripts/tester_defects.py` checks all of them, which
-//! takes minutes.
+//! `xoff test` finds defects of the reference switch. `scripts/tester_defects.py` checks all, which takes minutes.
 
 use std::process::Command;
 
@@ -8,7 +7,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
 
-/// Defects to test: one for each group of cases that takes only a few seconds.
+/// A defect for each group of cases that takes a few seconds.
 const DEFECTS: [&str; 8] = [
     "quantum-half",
     "no-xon",

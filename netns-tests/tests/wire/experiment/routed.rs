@@ -29,7 +29,7 @@ fn report_of_routed_cascade_contains_every_step() {
     });
 }
 
-/// Routing daemons must not inherit the caller's group, nor leave their private directory behind.
+/// The program is in a private directory. The caller has a group that the routing daemons must not get.
 #[test] // proves: cascade
 fn killed_routed_experiment_leaves_no_daemon() {
     let _alone = one_bed_at_a_time(BINARY);
