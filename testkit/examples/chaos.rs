@@ -1,5 +1,5 @@
-//! Runs chaos tests with a range of seeds: `cargo run --release --package xoff-testkit --example chaos -- 0 1000 2`. The arguments
-//! are the first seed, the end of the range, and the number of parallel jobs.
+//! Runs chaos tests: `cargo run --release --package xoff-testkit --example chaos -- 0 1000 2` (first seed, end of the range,
+//! parallel jobs).
 
 use std::process::ExitCode;
 

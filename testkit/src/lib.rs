@@ -1,7 +1,7 @@
-//! Test kit for flow-control policies: finds out whether a policy ever loses, reorders or strands a frame.
+//! Test kit for flow-control policies: does a policy ever lose, reorder or strand a frame?
 //!
 //! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), through hard scenarios: incast,
-//! pause storms, lost XONs, flapping links, replacement by another policy. It reports all broken promises with time,
+//! pause storms, lost XONs, flapping links, replacement by another policy. It reports broken promises with time,
 //! scenario and seed. Equal seeds lead to equal runs.
 //!
 //! ```
@@ -12,7 +12,7 @@
 //! assert!(report.is_clean(), "{report}");
 //! ```
 //!
-//! Tests that need more control use the [`bed`], which panics at a broken promise.
+//! The [`bed`], for other tests, panics at a broken promise.
 //!
 //! ```text
 //!   check --> scenarios --> trial --> bed      switches, hosts and wires, in virtual time
@@ -53,8 +53,8 @@ impl Subject {
         Subject::with(kind, |_| ())
     }
 
-    /// Creates a test subject. `prepare` may change the settings of its switches: parameters, thresholds, capabilities
-    /// of peers, or the policy behind [`PolicyKind::Custom`].
+    /// Creates a test subject. `prepare` may change its switches' settings: parameters, thresholds, capabilities of
+    /// peers, or the policy behind [`PolicyKind::Custom`].
     pub fn with(kind: PolicyKind, prepare: impl Fn(&mut SwitchSettings) + 'static) -> Subject {
         Subject { kind, prepare: Box::new(prepare) }
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Runs every scenario, with the policy of `subject` in all classes and random choices by `seed`.
+/// Runs every scenario with the policy of `subject` in all classes.
 #[must_use]
 pub fn check(subject: &Subject, seed: u64) -> Report {
     let mut report = Report::new(seed);

@@ -1,4 +1,4 @@
-//! Checks that the test kit finds no breach in built-in policies, and detects each kind of faulty policy.
+//! The test kit finds no breach in built-in policies, and detects each kind of faulty policy.
 
 // This file proves promises of SPECIFICATION.md: own-policy
 
@@ -100,7 +100,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // The wrong margin makes the switch skip these events in large batches, so the policy counts fewer.
+            // The wrong margin makes the switch skip these events in large batches.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {

@@ -1,7 +1,7 @@
-//! Inputs for tests: tables of frames, and seeds. A random test runs with fixed seeds and with a fresh one.
+//! Inputs for tests: tables of frames, and seeds.
 //!
-//! A failing test prints the fresh seed; `XOFF_SEED=… cargo test` repeats the run. `scripts/test.sh` draws one seed
-//! for all tests.
+//! A random test runs with fixed seeds and a fresh one. A failing test prints the fresh seed; `XOFF_SEED=… cargo test`
+//! repeats it. `scripts/test.sh` draws one seed for all tests.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,7 @@ pub const CASES: u32 = 512;
 /// Returns the rows of a table of frames, such as those in `wire/data`: the columns, and the bytes of the frame.
 ///
 /// # Panics
-/// Panics if a row does not begin with the frame's length, or does not end with its hexadecimal bytes; a comment after
-/// `#` may follow.
+/// Panics unless a row begins with the length, and ends with hexadecimal bytes (before an optional `#`).
 pub fn frames(table: &str) -> impl Iterator<Item = (Vec<&str>, Vec<u8>)> {
     table.lines().filter(|row| !row.starts_with('#')).map(|row| {
         let columns: Vec<&str> = row.split('#').next().unwrap_or(row).split_whitespace().collect();
@@ -81,8 +80,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does, but runs each with the fixed seed and with the seed of this run. A
-/// first line `cases = N;` sets the number of inputs per seed.
+/// Defines property tests as `proptest!` does, but runs them with the fixed seed and this run's. A first line `cases =
+/// N;` sets the inputs per seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {

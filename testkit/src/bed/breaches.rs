@@ -24,10 +24,10 @@ pub enum Promise {
     Thresholds,
     /// Every frame is in exactly one place, and the ledger of stored frames agrees.
     Ledger,
-    /// A policy's margin (changes of occupancy that the policy need not see) is correct: with large batches, which
-    /// skip such changes, the policy decides as with single frames.
+    /// A policy's margin (changes of occupancy that it need not see) is correct: large batches, which skip these
+    /// changes, do not alter its decisions.
     Batches,
-    /// The driver of a worker does its steps in order: release, receive, forward, send pause frames, send data.
+    /// A worker's driver does its steps in order: release, receive, forward, send pause frames, send data.
     Turns,
     /// A class that could send waits at most one round of its port's scheduler.
     Served,

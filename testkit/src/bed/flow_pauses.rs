@@ -1,5 +1,5 @@
-//! Model of pauses of single flows, independent of the switch: it reads only the bytes of frames. Addresses and
-//! EtherType identify a flow (family 0).
+//! Independent model of pauses of flows, which reads only the bytes of frames. Addresses and EtherType identify flows
+//! (family 0).
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ pub enum OfClass {
 }
 
 impl FlowPauses {
-    /// Processes a pause frame with a flow list. Returns `None` for a frame without list.
+    /// Processes a pause frame with a flow list. Returns `None` for other frames.
     ///
-    /// If `by_flow`, the list pauses single flows, otherwise the whole class. `until` is the end of the class's pause.
-    /// A list shortens only a pause that a list began.
+    /// With `by_flow`, the list pauses flows, otherwise their class. `until` is the end of the class's pause, which a list
+    /// can shorten only if a list began the pause.
     pub fn received(
         &mut self,
         now: Nanos,
@@ -74,7 +74,7 @@ impl FlowPauses {
         })
     }
 
-    /// Processes the pause time of one class from a PFC frame without flow list. Zero resumes all flows of the class.
+    /// Processes a class's pause time in a PFC frame without flow list. Zero resumes all flows of the class.
     pub fn named(&mut self, class: Class, time: Quanta) {
         self.stopped.remove(class);
         if time == Quanta(0) {

@@ -1,6 +1,6 @@
 //! Host of the test bed: sends streams, obeys pauses, limits rates after CNMs, and checks received frames.
 //!
-//! A host passes single frames to the wire, so that pauses take effect after the current frame.
+//! It passes single frames to the wire, so that pauses take effect after the current frame.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,13 +37,13 @@ pub struct Stream {
     pub rate: Option<BitRate>,
     /// Time at which the first frame is due.
     pub from: Nanos,
-    /// Settings of QCN reaction points. With `Some`, frames carry the stream's number as CN-TAG, and CNMs slow the
-    /// stream down.
+    /// Settings of QCN reaction points, if the frames carry the stream's number as CN-TAG, and CNMs slow the
+    /// stream.
     pub qcn: Option<ReactionSettings>,
 }
 
 impl Stream {
-    /// Creates a stream of `count` MTU-sized frames of class 3 to `to`, at line rate from the time `from` on.
+    /// Creates a stream of `count` MTU-sized frames of class 3, at line rate from the time `from` on.
     pub fn new(to: MacAddr, count: u64, from: Nanos) -> Stream {
         Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from, qcn: None }
     }
@@ -92,7 +92,7 @@ pub struct Host {
     pub notices: Vec<(Nanos, Vec<u8>)>,
     /// Received frames that no host of the bed has sent.
     pub strange: Vec<Vec<u8>>,
-    /// First received frame that was a duplicate or out of order, with the highest sequence number before it.
+    /// First frame that was a duplicate or out of order, with the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,
 }
 
@@ -307,7 +307,7 @@ impl Sending {
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // Let the next frame be earlier if other streams have delayed this one.
+            // The next frame makes up for a delay by other streams.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }

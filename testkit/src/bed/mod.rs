@@ -1,8 +1,8 @@
 //! Test bed for the dataplane: switches, hosts and wires in the exact virtual time of the simulator ([`Fabric`]), so
-//! that every run can be repeated.
+//! that runs can be repeated.
 //!
-//! After every event, the bed checks the switch's promises (`watch`), and compares the switch with a second one that
-//! processes frames one by one (`twin`).
+//! After every event, the bed checks the switch's promises (`watch`), and compares it with one that processes frames
+//! one by one (`twin`).
 
 mod batches;
 mod breaches;
@@ -120,7 +120,7 @@ impl Bed {
         Bed::with(seed, OnBreach::Panic)
     }
 
-    /// Creates a bed that [records](Bed::broken) broken promises instead of panicking.
+    /// Creates a bed that [records](Bed::broken) broken promises and does not panic.
     #[must_use]
     pub fn that_notes(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Note)
@@ -184,7 +184,7 @@ impl Bed {
         }
     }
 
-    /// Returns the broken promises: time, promise and description of the first breach of each.
+    /// Returns the broken promises, each with time and description of its first breach.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
         let (of_switches, of_hosts) = match &self.stage {
@@ -250,7 +250,7 @@ impl Bed {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }
 
-    /// Takes the link at an end down or up, at both its ends at once.
+    /// Takes a link down or up at both ends.
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
         let Stage::Runs(fabric) = &mut self.stage else {

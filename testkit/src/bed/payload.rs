@@ -39,7 +39,7 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Decodes the identity of a frame. Returns `None` for a frame that no host of the bed has sent.
+/// Decodes a frame's identity. Returns `None` for a frame of no host in the bed.
 ///
 /// # Panics
 /// Panics if the frame was changed on its way.

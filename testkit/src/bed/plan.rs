@@ -1,5 +1,5 @@
-//! Default settings of the bed: 1 Gb/s, one class per PCP, lossless classes 3 and 4 with the headroom that the link
-//! needs, and at most one frame committed to the driver.
+//! Default settings of the bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame
+//! committed to the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -103,7 +103,7 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// Returns a shared memory that a few frames fill, with egress limits for all classes, and headroom in the common pool.
+/// Returns a shared memory that a few frames fill, with egress limits for all classes and headroom in the pool.
 /// Lossless frames may be lost.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };

@@ -1,5 +1,5 @@
-//! Model of class rates (GFC), independent of the switch: it reads only the bytes of frames. Hosts obey this model,
-//! and switches are checked against it.
+//! Independent model of class rates (GFC), which reads only the bytes of frames. Hosts obey it, and switches are
+//! checked against it.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 

@@ -65,7 +65,7 @@ impl Star {
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to the address in `stream` (such as a multicast address), and returns its number.
+    /// Starts a stream to its own address (perhaps multicast), and returns its number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }
@@ -80,10 +80,7 @@ impl Star {
         self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }
 
-    /// Asserts that `frames` frames of a flow were sent, and that all arrived once and in order.
-    ///
-    /// # Panics
-    /// Panics if this is not the case.
+    /// Asserts that `frames` frames of a flow were sent, and arrived once and in order.
     pub fn assert_whole(&self, flow: Flow, frames: u64) {
         let received = self.received(flow);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");

@@ -1,5 +1,5 @@
-//! Frames in memory, in slots for data and slots for control frames. A test fails if a slot is freed twice, or read
-//! while free.
+//! Frames in memory, in slots for data and for control frames. A test fails if a slot is freed twice, or read while
+//! free.
 
 use std::ops::Range;
 

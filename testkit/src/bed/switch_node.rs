@@ -1,5 +1,5 @@
-//! Switch of the bed, which runs twice with the same input: once with large batches, once with single frames. After
-//! each poll both runs must agree ([`twin`](super::twin)). The bed uses the frames of the first run.
+//! Switch of the bed, which runs twice with the same input: with large batches and with single frames. After each
+//! poll both must agree ([`twin`](super::twin)). The bed uses the frames of the first run.
 //!
 //! With a polling interval, events wait until the next poll, as for a busy thread.
 
@@ -168,8 +168,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames that were given to the driver. Pause frames are always allowed, data frames only below the
-    /// commit limit, because they delay later pauses.
+    /// Checks the frames given to the driver: pause frames always, data frames only below the commit limit, because
+    /// they delay later pauses.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {

@@ -1,7 +1,7 @@
 //! One of the two runs of a switch: a `Switch` per worker over a common store, and a ring per port.
 //!
-//! A poll processes all events since the last poll, by turns of the [`Driver`] that worker threads use. The two
-//! runs differ only in the number of frames per batch ([`Batches`]), at the [`Boundary`] to the dataplane.
+//! A poll processes all events since the last one, by turns of the [`Driver`] of worker threads. The runs differ
+//! only in frames per batch ([`Batches`]), at the [`Boundary`] to the dataplane.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ impl Twin {
         self.exchange(now);
     }
 
-    /// Runs the drivers of all workers, in an order that the seed determines, until all events are processed.
+    /// Runs all workers' drivers, in an order by the seed, until all events are processed.
     pub fn look(&mut self, now: Nanos) {
         loop {
             for at in self.some_order() {

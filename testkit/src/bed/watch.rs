@@ -1,7 +1,5 @@
-//! Checks a port as its peer sees it, by a model of pauses that is independent of the switch and reads only the bytes
-//! of frames.
-//!
-//! Only the check of a frame's format uses `wire`, which has fuzz targets of its own.
+//! Checks a port as its peer sees it, by an independent model of pauses that reads only the bytes of frames. Only the
+//! check of formats uses `wire`, which is fuzzed separately.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction, WatchdogSettings};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
@@ -102,8 +100,8 @@ impl Watch {
         }
     }
 
-    /// Checks an outgoing frame. Its class must not exceed the rate that the peer has set. The class must not be
-    /// paused, unless the watchdog may ignore the pause by now.
+    /// Checks an outgoing frame. Its class must keep the peer's rate, and must not be paused unless the watchdog may
+    /// ignore that by now.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -138,7 +136,7 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // Take the shorter of the two times, because the watchdog counts pauses in quick succession as one storm.
+            // Take the shorter time, because pauses in quick succession count as one storm.
             let is_long = paused_for >= it.detect.min(it.restore);
             it.action == WatchdogAction::Forward && (is_long || it.share < WatchdogSettings::UNBROKEN)
         })
@@ -241,7 +239,7 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Returns whether a frame pauses or resumes whole classes, rather than flows, and sets no rates.
+/// Returns whether a frame pauses or resumes classes, without flows or rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }
@@ -274,10 +272,10 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates the maximum wait of a class at this port; there is no limit unless all weights are 1.
+    /// Creates the maximum wait of a class at this port, if all weights are 1.
     ///
-    /// In a round, every other class may send one long frame, and another on credit, for which it skips the next
-    /// round. Two frames are added: one that is already being sent, and one for pauses.
+    /// In a round, each other class may send one long frame, and another on credit, which costs it a round. Two
+    /// frames are added: one already begun, and one for pauses.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

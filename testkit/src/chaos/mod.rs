@@ -1,7 +1,7 @@
 //! Chaos tests: random fabrics, loads, policies and faults from a seed, with every promise checked after every event.
 //!
-//! [`run`] stops at the first broken promise, reports seed and event, and shrinks the scenario. A seed always gives the
-//! same run, whatever the number of jobs.
+//! [`run`] stops at the first broken promise, reports seed and event, and shrinks the scenario. Runs do not depend on
+//! the number of jobs.
 //!
 //! ```no_run
 //! let report = xoff_testkit::chaos::run(0..100, 2);
@@ -37,8 +37,7 @@ pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` after each run, in the order in
-/// which runs end.
+/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` at the end of each run.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);

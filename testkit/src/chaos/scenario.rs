@@ -29,7 +29,7 @@ pub(super) enum Action {
     Refuse(usize, u8, Nanos),
     CompleteLate(usize, Nanos),
     Replace(usize, Class, PolicyKind),
-    /// Sets XOFF and XON of the switch with this index to a number of eighths of their planned values.
+    /// Sets XOFF and XON of a switch to a number of eighths of their planned values.
     Revise(usize, u64),
     Pause(usize, Class, u16),
     Restart(usize),
@@ -45,8 +45,7 @@ impl Action {
 pub(super) struct Scenario {
     pub(super) seed: u64,
     pub(super) parents: Vec<usize>,
-    /// True if switches form a ring in which frames travel in one direction. Full queues can then block each other in
-    /// a cycle.
+    /// True if frames travel in one direction of a ring, where full queues can block each other.
     pub(super) is_ring: bool,
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
