@@ -14,7 +14,8 @@ fn handle(running: &Running) -> SwitchHandle {
     (Arc::clone(running.view()), running.reloads().cloned())
 }
 
-/// Running switches, each with the namespace in which it must stop, to detach a generic XDP program.
+/// Running switches with their namespaces. A switch must stop in its own namespace, because a generic XDP program
+/// can be detached only there.
 #[derive(Debug, Default)]
 pub struct Switches(Vec<(Namespace, Option<Running>)>);
 

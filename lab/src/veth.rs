@@ -102,7 +102,7 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Keep the device silent until its peer is ready. A kernel without IPv6 lacks the setting.
+    // Without IPv6, the device stays silent until its peer is ready. A kernel without IPv6 lacks the setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {

@@ -78,7 +78,7 @@ impl Subscription {
         bytes: usize,
     ) -> io::Result<Subscription> {
         let mut socket = Socket::new(protocol)?;
-        // SO_RCVBUFFORCE may exceed net.core.rmem_max, but needs CAP_NET_ADMIN.
+        // Try SO_RCVBUFFORCE first, which may exceed net.core.rmem_max but needs CAP_NET_ADMIN.
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
         }

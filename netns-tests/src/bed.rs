@@ -170,7 +170,7 @@ impl Bed {
         self.start_in(&self.namespace, config)
     }
 
-    /// Starts a switch. Drops at its devices during the start do not count as losses.
+    /// Starts a switch. Drops at its devices during its start do not count as losses.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());

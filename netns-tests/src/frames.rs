@@ -1,4 +1,5 @@
-//! Builds frames byte by byte, pause frames without the switch's encoder, whose errors a test must not share.
+//! Builds frames byte by byte. Pause frames do not come from the switch's encoder, so that a test cannot share its
+//! errors.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -28,7 +28,8 @@ const REPETITIONS_MAX: usize = 6;
 const STALL_BUDGET: Duration = Duration::from_millis(200);
 /// Stall budget of the switch in `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Stall that the hosts of these commands tolerate: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
+/// Stall that hosts in `xoff demo` and `xoff experiment` tolerate: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest
+/// line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Returns this process's test run: a run of nextest, or the process itself.
+    /// Returns the test run of this process: a run of nextest, or the process itself.
     fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -144,7 +145,7 @@ pub fn note_lab(report: &Value) {
         report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
-    // Without judged runs, the machine stalled in every run.
+    // A report without judged runs means that the machine stalled in every run.
     let unjudged = report["runs_judged"] == 0;
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }

@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(1);
 const RING: u32 = 8192;
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
-/// Describes a stream for `xoff traffic` of `count` frames, at a line rate such as `"50M"` bit/s.
+/// Describes a stream of `count` frames for `xoff traffic`. `rate` counts bits per second on the line, such as `"50M"`.
 #[must_use]
 pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())

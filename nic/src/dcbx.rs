@@ -67,7 +67,7 @@ pub(crate) fn is_followed(view: &NicView) -> bool {
         && *view.in_force.get() == follow(&view.settings, announced.as_ref())
 }
 
-/// Describes the host as a switch's port, whose code builds and compares announcements.
+/// Describes the host as a switch's port, so that the switch's code can build and compare announcements.
 pub(crate) fn port(settings: &NicSettings, address: MacAddr, mtu: u32) -> PortSettings {
     let lossless = settings.lossless;
     let class = |class: Class| ClassSettings {

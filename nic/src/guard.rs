@@ -28,7 +28,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after the end of a pause at which the guard opens a class. A scheduled agent does so earlier.
+/// Time after the end of a pause at which the guard opens a class. An agent that gets a processor does so earlier.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time on the monotonic clock, which agent and guard share.

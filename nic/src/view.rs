@@ -20,7 +20,7 @@ use crate::response::Response;
 #[derive(Debug)]
 pub struct NicView {
     pub settings: NicSettings,
-    /// `settings`, with classes and maps of the switch if the host follows it (DCBX).
+    /// Settings in use: `settings`, but with classes and maps of the switch that the host follows (DCBX).
     pub in_force: Current<NicSettings>,
     pub neighbors: Neighbors,
     /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.

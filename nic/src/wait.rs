@@ -8,7 +8,7 @@ use crate::sockets::Device;
 
 const LOOK_EVERY_MILLIS: u16 = 200;
 
-/// Waits for the device in this network namespace, after a call of `begin` if it is absent. Returns false if `stop` becomes
+/// Waits until the device exists in this network namespace; calls `begin` if it must wait. Returns false if `stop` becomes
 /// readable first.
 pub fn await_device(device: &str, stop: BorrowedFd<'_>, begin: impl FnOnce()) -> io::Result<bool> {
     if Device::find(device).is_some() {

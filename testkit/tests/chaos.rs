@@ -38,7 +38,7 @@ fn chaos_runs_contain_faults_and_all_drop_reasons() {
     assert_eq!(lost.collect::<Vec<_>>(), expected, "reasons of dropped frames");
     let causes = Trigger::NAMES.into_iter().zip(tally.causes).filter(|(_, count)| *count > 0);
     assert_eq!(causes.map(|(name, _)| name).collect::<Vec<_>>(), ["ingress", "egress", "higher"]);
-    // Runs that may lose frames count their lossless drops.
+    // All lossless drops must be in runs whose faults may cause drops.
     let exhausted = tally.drops[DropReason::HeadroomExhausted.index()];
     assert!(exhausted > 0 && tally.exempt_losses >= exhausted, "{report}");
 }

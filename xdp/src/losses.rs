@@ -18,13 +18,13 @@ use crate::reading::DeviceDrops;
 /// Losses in the device's `rx_dropped` that sockets or the XDP program also count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// `rx_dropped` contains neither.
+    /// `rx_dropped` contains neither drops of sockets nor drops of the XDP program.
     None,
     /// `rx_dropped` contains the drops of sockets.
     Sockets,
     /// `rx_dropped` contains the drops of sockets and of the XDP program.
     SocketsAndProgram,
-    /// Nobody knows, because the driver is untested.
+    /// Unknown overlap, because the driver is untested.
     Unknown,
 }
 
@@ -97,7 +97,7 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind, because later readings may be lower.
+    /// Returns the maximum of each kind of loss, because later readings may be lower.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {
@@ -110,7 +110,7 @@ impl Losses {
         }
     }
 
-    /// Returns these losses, but those of received frames from `before`.
+    /// Returns these losses, with those of received frames taken from `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }

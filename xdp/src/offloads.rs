@@ -17,7 +17,7 @@ pub fn finish_frames(device: &str) -> io::Result<()> {
 fn finish(ethtool: &Ethtool) -> io::Result<()> {
     let features = [(Ethtool::SET_TX_CHECKSUM, 0), (Ethtool::SET_TSO, 0), (Ethtool::SET_GRO, 1)];
     features.into_iter().try_for_each(|(command, value)| match ethtool.set(command, value) {
-        // A driver may refuse to change a feature that already has the value.
+        // Ignore the error if the feature already has the value: a driver may refuse any change.
         Err(_) if ethtool.get(Ethtool::get_of(command)) == Some(value) => Ok(()),
         result => result,
     })
@@ -75,8 +75,8 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the settings `before`, except those that another program changed after xoff's `set`. Without `set`,
-    /// restores all.
+    /// Restores the settings `before`, except those that another program changed after xoff had made the settings
+    /// `set`. Without `set`, restores all.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
@@ -94,7 +94,8 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns these settings, but with the values in `now` that another program changed after xoff's `set`.
+    /// Returns these settings, but with the values in `now` that another program changed after xoff had made the
+    /// settings `set`.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);
@@ -116,7 +117,7 @@ mod tests {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);
-        // Another program has turned one feature on, and another off.
+        // Expect that another program has turned one feature on, and another off.
         let now = state(0b1000, 1);
         assert_eq!(before.unless_changed(&set, &now), state(0b1011, 65_535));
         assert_eq!(before.unless_changed(&set, &state(0b0100, 7)).segments, 7);

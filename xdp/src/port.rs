@@ -27,7 +27,7 @@ use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
 struct Prepared {
-    // Dropped in this order: sockets, device.
+    // The fields drop in this order: sockets, then device.
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     idle: Vec<(XskTx, XskCompletion)>,
@@ -104,7 +104,7 @@ impl Prepared {
     }
 
     fn attach(self) -> Result<Port, XdpError> {
-        // Errors drop these bindings in reverse order, the device last.
+        // After an error, these bindings drop in reverse order, so that the device drops last.
         let Prepared {
             mut device,
             receivers,
@@ -127,7 +127,7 @@ impl Prepared {
         if zero_copy {
             able_to_share(&device, program.mode(), chunk_bytes)?;
             if receive_size == ReceiveChunks::Small {
-                // Refuse zero copy, which would write whole chunks: small ones overlap.
+                // Refuse zero copy: the device would write whole chunks, but small chunks overlap.
                 let device = device.name().to_owned();
                 return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
             }
@@ -171,13 +171,13 @@ impl Prepared {
     }
 }
 
-/// Open port, which receives frames. Drop it in the network namespace of its opening, which closes the port and
-/// restores the device.
+/// Open port, which receives frames. Dropping it closes the port and restores the device; this must happen in the
+/// network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
     memory: Option<Box<PacketMemory>>,
-    // Dropped in this order: program, sockets, device.
+    // The fields drop in this order: XDP program, sockets, then device.
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,

@@ -36,12 +36,13 @@ pub enum Role {
     /// frames in each.
     RxMissed,
     RxErrors,
-    /// One kind of receive error. Their sum replaces the total if larger, because some drivers do not add them up.
+    /// One kind of receive error. The sum of all kinds replaces the total if larger, because some drivers do not add
+    /// them up.
     RxErrorsPart,
     RxPassed,
     TxDropped,
     TxErrors,
-    /// One kind of transmit error. Their sum replaces the total if larger.
+    /// One kind of transmit error. The sum of all kinds replaces the total if larger.
     TxErrorsPart,
     None,
 }
@@ -230,7 +231,7 @@ mod tests {
         }
         assert_eq!(drops(&stats), DeviceDrops { rx_errors: 5, ..DeviceDrops::default() });
         set(&mut stats, "rx_frame_errors", 4);
-        assert_eq!(drops(&stats).rx_errors, 9, "the larger sum of the parts does not count");
+        assert_eq!(drops(&stats).rx_errors, 9, "the larger sum of the parts was not used");
         for (name, frames) in [("rx_fifo_errors", 20), ("rx_missed_errors", 30), ("rx_over_errors", 30)] {
             set(&mut stats, name, frames);
         }

@@ -1,7 +1,7 @@
 //! Receiving half of a socket: empty chunks go to the kernel through the fill ring, and return filled through the RX
 //! ring.
 //!
-//! These chunks hold the frames of a stall, but are at most as many as each ring's entries. So the RX ring never
+//! There are enough chunks for the frames of a stall, but no more than each ring has entries. So the RX ring never
 //! overflows, and the fill ring never lacks space.
 
 use std::sync::Arc;

@@ -107,7 +107,7 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     let device = device.to_owned();
     match source.raw_os_error() {
         Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device, why: Obstacle::Driver },
-        // The queue exists, so EINVAL means a kernel without XDP_USE_SG.
+        // The queue is known to exist, so EINVAL means that the kernel lacks XDP_USE_SG.
         Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
         _ => XdpError::Device { fault: "cannot bind an AF_XDP socket", device, source },
     }

@@ -32,9 +32,9 @@ use crate::place::{FramePlace, Row};
 pub struct Share {
     pub frames: u32,
     pub cells: u32,
-    /// Additional frames for control frames only.
+    /// Frames reserved for control frames, in addition to `frames`.
     pub control_frames: u32,
-    /// Additional cells for control frames only.
+    /// Cells reserved for control frames, in addition to `cells`.
     pub control_cells: u32,
 }
 

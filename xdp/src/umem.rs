@@ -36,8 +36,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory, registered with its first socket; others refer to that one. The kernel keeps the pages even after
-/// an unmap.
+/// Packet memory, registered with its first socket, to which further sockets refer. The kernel keeps the pages even
+/// after an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,

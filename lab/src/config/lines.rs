@@ -169,7 +169,8 @@ fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     let span = delay_max(link).after(stall).after(Nanos(stall.0 / 4));
     let capacity = link.speed.bytes_in(span);
     let smallest = Bytes::on_line(60);
-    // In the worst case (frames of 97 bytes), two cells hold a frame of 121 bytes on the line.
+    // The worst case is a frame of 97 bytes: it needs two cells, but 121 bytes on the line. So a cell has at least 60 bytes of the
+    // line.
     let of_direction = Held { frames: capacity.0.div_ceil(smallest.0), cells: capacity.0.div_ceil(60) };
     let received = config.shell.ports.iter().map(|port| u64::from(port.stall_chunks)).sum::<u64>();
     let longest = u64::from(xoff_dataplane::frame::cells_of(xoff_dataplane::frame::FRAME_MAX));

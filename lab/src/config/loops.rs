@@ -73,8 +73,8 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Counts how often a broadcast that arrives at `at` reaches each switch. In `memo`, `None` marks a started count; reaching its port
-    /// again is a loop.
+    /// Counts how often a broadcast that arrives at `at` reaches each switch. In `memo`, `None` marks a port whose count has begun: to
+    /// reach that port again is a loop.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),

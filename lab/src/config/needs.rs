@@ -8,7 +8,7 @@ use super::Network;
 /// Memory budgeted for an agent and its guard; 4.5 MiB were measured.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Remedy that errors replace in a lab by the delay of links, from which the cable follows.
+/// Remedy for lack of memory. In a lab, errors name the delay of links instead, from which the cable follows.
 const CABLE: &str = "the default `cable` of each port";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -158,8 +158,8 @@ fn link_delay_becomes_the_cable_of_both_ports() {
     )
     .unwrap();
     let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
-    // A cable gets half of a delay in one direction only, because a pause and the frames after it travel in both. Spared
-    // pauses have no delay.
+    // A delay in one direction counts half, because a pause and the frames after it travel in opposite directions.
+    // Spared pauses have no delay.
     assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (1_250_000, 250_000, 250_000));
     assert_eq!(cable(1, 0), 35, "the cable is not the one that the port's key gives");
     let line = |link: usize| network.links[link].line.unwrap();

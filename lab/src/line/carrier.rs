@@ -67,7 +67,8 @@ impl Carrier {
         self.carries
     }
 
-    /// Sets the line's devices as those of both nodes, or down if `is_down`.
+    /// Sets each device of the line up or down like the node's device at the other end. With `is_down`, sets both
+    /// down.
     pub(super) fn follow(&mut self, is_down: bool) -> io::Result<()> {
         let mut has_link = [false; 2];
         for (node, has_link) in self.nodes.iter_mut().zip(&mut has_link) {

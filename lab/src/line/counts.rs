@@ -41,7 +41,7 @@ impl LostFrames {
     }
 }
 
-/// Counters of one direction of a delay line since its start, mostly in frames.
+/// Counters of one direction of a delay line since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub frames: u64,

@@ -141,7 +141,7 @@ pub fn sweep() -> BTreeSet<String> {
                 "lo" => _ = left.insert(*inode),
                 device => {
                     let deleted = Device::find(namespace, device).and_then(|device| device.delete());
-                    // The device may have been deleted with its veth peer.
+                    // Only log the error: the device may have been deleted with its veth peer.
                     deleted.unwrap_or_else(|error: LabError| tracing::debug!("{error}"));
                 }
             }

@@ -8,12 +8,12 @@ use crate::line::{Carried, LostFrames};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Purposes {
-    /// Frames lost by delay lines by their settings, or on links taken down.
+    /// Frames lost by delay lines as configured, or while a command held the link down.
     on_links: u64,
     pub(super) link_down_lossless: u64,
-    /// Frames lost by devices and sockets of switches on links taken down.
+    /// Frames lost by switches' devices and sockets while a command held the link down.
     pub(super) at_switches: u64,
-    /// Frames lost by devices and queues of hosts on links taken down.
+    /// Frames lost by hosts' devices and queues while a command held the link down.
     pub(super) at_hosts: u64,
     pub(super) at_lines: u64,
     by_restarts: u64,
@@ -68,8 +68,8 @@ fn at_ends(link: &LinkStatus, is_switch: bool) -> u64 {
     ends.filter(|(end, _)| end.is_switch == is_switch).map(|(_, dropped)| dropped).sum()
 }
 
-/// Returns the lossless frames that a switch dropped on links taken down, at most all such drops: links that were down at the same
-/// time count the same frames.
+/// Returns the lossless frames that a switch dropped while links were taken down. The sum over links is limited, because links
+/// that were down at the same time count the same frames.
 fn taken_down_lossless(network: &NetworkStatus, switch: &str) -> u64 {
     let ends = network.links.iter().flat_map(|link| link.ends.iter().zip(link.downs.dropped.link_down));
     let recorded: u64 =

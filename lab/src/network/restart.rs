@@ -105,7 +105,7 @@ impl RunningNetwork {
         })
     }
 
-    /// Starts a stopped switch, when the last reader of its counters has closed its sockets.
+    /// Starts a stopped switch again, after the last reader of its counters has closed the sockets.
     fn start_again(&mut self, switch: usize, config: &Config) -> Result<SwitchHandle, RunError> {
         let deadline = Instant::now() + CLOSED_WITHIN;
         loop {

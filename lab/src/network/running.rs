@@ -39,10 +39,10 @@ pub struct RunningNetwork {
     pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
-    // Dropped before the wires: a line restores its devices.
+    // Dropped before the wires, because a delay line restores its devices.
     lines: Vec<Option<Line>>,
     _wires: Wires,
-    // Dropped last: the wires' devices are in these namespaces.
+    // Dropped last, because these namespaces contain the wires' devices.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
@@ -115,7 +115,7 @@ impl RunningNetwork {
             Switches::start_from(&switches, |name| source(&network, name)).map_err(|(index, error)| {
                 NetworkError::Run { switch: network.switches[index].name.clone(), error: Box::new(error) }
             })?;
-        // Send the hosts' first frames after the start, because switches learn addresses from them.
+        // Send the hosts' first frames after the switches have started, because switches learn addresses from them.
         introduce(&network, &devices)?;
         let since = Instant::now();
         let switch_states = running.handles().into_iter().map(SwitchState::from).collect();
@@ -166,7 +166,7 @@ impl RunningNetwork {
             thread::sleep(LOOK_EVERY);
             waiting = self.waiting();
         }
-        // Read the counters before the agents end with them.
+        // Read the counters now, because they end with the agents.
         let with_agents = self.view.status().map(|status| (status.hosts, status.links));
         let mut failed = Vec::new();
         // Stop switches before agents, so that senders in containers stay paused.
@@ -278,7 +278,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // Without a broadcast address, switches learn from the host's first frame.
+        // Ignore an error: without a broadcast address, switches learn from the host's first frame.
         let _ = sent;
     });
     Ok(())

@@ -43,7 +43,7 @@ pub struct Restart {
     pub node: String,
     pub part: RestartedPart,
     pub at_nanos: u64,
-    /// Frames lost because they were queued in the switch, or at the host's devices.
+    /// Frames that were queued in the switch, or at the host's devices, when it stopped, and are lost.
     pub queued: u64,
     /// Frames lost because no switch ran when they arrived.
     pub arrived_meanwhile: u64,

@@ -32,7 +32,7 @@ pub enum Qdisc {
     },
 }
 
-/// Rate at which a [`Qdisc::Tbf`] sends frames, or a block.
+/// State of a [`Qdisc::Tbf`]: open at a rate, or shut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
     /// Sends frames at `rate`, in bursts of up to `burst` bytes. Longer frames are dropped, but superframes segmented.

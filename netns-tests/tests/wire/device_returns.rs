@@ -19,7 +19,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-/// Process in a host's namespace, by which `ip` can name it.
+/// Process in a host's namespace, by whose id `ip` can name the namespace.
 struct NamespaceHolder(Child);
 
 impl NamespaceHolder {

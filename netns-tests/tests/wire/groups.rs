@@ -117,7 +117,7 @@ fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
             let status = switches[0].status();
             (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
         };
-        // Traffic while the wire is cut, then with the wire cut, then with it repaired.
+        // Run traffic three times: while the wire is cut, beside the cut wire, and over the repaired wire.
         let cut = run();
         cut.wait_received(FRAMES);
         link(false);

@@ -182,7 +182,8 @@ fn stall_with_mixed_frame_lengths_loses_nothing() {
     }
 }
 
-/// A worker measures a stall only after its sleep, which lasts at most as long as no frame came, or a quarter of the stall budget.
+/// A worker measures a stall only after its sleep. It sleeps at most as long as no frame came before, or a quarter of the stall
+/// budget.
 #[test]
 fn stall_after_traffic_is_reported_in_full() {
     let bed = bed(2).build();

@@ -263,7 +263,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
     let devices_before = devices();
     for name in ["side-a", "side-b"] {
         let file = workspace.file(name, FIVE_LINES);
-        // The process group ends, as with a closed terminal.
+        // Run `lab up` in a process group that ends at once, as when a terminal is closed.
         let output = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
         assert_eq!(output, format!("{}\n", named(name)));
     }

@@ -128,7 +128,7 @@ fn drops_before_the_lab_count_as_no_loss() {
     let mut guest = Command::new("python3");
     let mut guest = guest.args(["-c", &full]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut guest).0, "full");
-    // A queue for 500 frames drops none of the lab's own frames.
+    // Use a queue of 500 frames, which drops none of the lab's own frames.
     succeed(Command::new("ip").args(["link", "set", &tap, "txqueuelen", "500"]));
     let dropped_at_tap = fs::read_to_string(format!("/sys/class/net/{tap}/statistics/tx_dropped")).unwrap();
     let network = format!(
@@ -235,7 +235,7 @@ fn guest_behind_tap_is_paused_without_loss() {
     let (ready, mut guest_output) = first_line(&mut guest);
     let go = format!("/proc/{}/fd/0", guest.id());
     let at = |name: &str| workspace.directory.path().join(name).display().to_string();
-    // The guest does not answer ARP, so set its address.
+    // Set the guest's MAC address by hand, because it does not answer ARP.
     let script = format!(
         "set -e
          xoff lab exec h1 -- ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev eth0

@@ -14,7 +14,7 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
-/// Times of the kill in ms after the agent's start: before, during and after its changes.
+/// Times of the kill in milliseconds after the agent's start: before, during and after its changes.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
 fn state(wire: &Wire) -> String {
@@ -48,7 +48,8 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Starts and kills an agent for each of `MOMENTS`. `check` compares the device's state with that before.
+/// For each of `MOMENTS`, starts an agent and kills it after that time. `check` compares the device's state with
+/// that before.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -117,6 +118,6 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The journal finds the device although its address has changed.
+    // The journal must find the device although its address has changed.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

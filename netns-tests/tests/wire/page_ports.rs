@@ -1,4 +1,4 @@
-//! A switch with 64 ports, polled by pages, under a lossless load that begins before the last port is open.
+//! A switch with 64 ports, polled by web pages, under a lossless load that begins before the last port is open.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -92,7 +92,7 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // Metrics read files and a BPF map (drops of the XDP program).
+    // Read metrics, for which the switch must read files and a BPF map.
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");

@@ -152,7 +152,7 @@ fn port_follows_number_of_queues_of_its_device() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
-/// Frames may have used the other queue between two checks.
+/// Between two checks of the number of queues, frames may have used the other queue.
 #[test]
 fn brief_change_of_queues_leaves_gap_in_proof() {
     let bed = bed(2).queues(3).build();
@@ -169,7 +169,7 @@ fn brief_change_of_queues_leaves_gap_in_proof() {
     assert!(exit.stderr.contains(CHANGED), "{}", exit.stderr);
 }
 
-/// The pause lasts longer than a removed port may take to drain.
+/// The pause lasts longer than a port that is removed may take to drain.
 #[test]
 fn queued_frames_survive_change_of_device_queues() {
     let bed = bed(2).queues(2).build();

@@ -1,5 +1,5 @@
-//! Growing delays before the agent replaces another program's root qdisc, so that the two do not replace each other's
-//! continuously.
+//! Growing delays before the agent replaces another program's root qdisc, because that program may replace the
+//! agent's root again.
 
 use xoff_wire::units::Nanos;
 

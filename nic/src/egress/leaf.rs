@@ -32,7 +32,7 @@ impl Leaf {
         }
     }
 
-    /// Returns the kind that this kernel supports, tried in a new network namespace.
+    /// Returns the kind of queue that this kernel supports, tried in a new network namespace.
     ///
     /// # Errors
     /// Fails if neither kind is supported, or CAP_SYS_ADMIN is missing.

@@ -33,8 +33,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores the limits `before`, except those changed since they were `set`. After a rename, the device must be in the thread's
-    /// namespace.
+    /// Restores the limits `before`, except those that another program changed after `set`. A renamed device must be in the
+    /// thread's namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

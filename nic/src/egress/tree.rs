@@ -54,7 +54,7 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // A node without handle stands for all filters of its priority and protocol; for non-BPF filters, count only these.
+        // A node without handle stands for all filters of its priority and protocol. Non-BPF filters are counted by these nodes only.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
@@ -134,7 +134,7 @@ impl Tree {
     pub(super) fn found(device: &str, ifindex: i32, nodes: &[Node], mtu: u32) -> Result<Tree, EgressError> {
         let limit = |class| {
             let leaf = nodes.iter().find(|node| node.handle == leaf_place(ifindex, class).handle);
-            // A tbf reports its limit after two rates.
+            // The parameters of a tbf contain its limit after two rates.
             let limit =
                 leaf.filter(|node| node.kind == Leaf::Tbf.name()).and_then(|node| node.options.get(28..32));
             let limit = limit.and_then(|bytes| bytes.first_chunk());
@@ -222,7 +222,7 @@ impl Tree {
             self.limits[class.index()] = limit;
             Ok(())
         });
-        // Change the classifier last, when the queues can hold its frames.
+        // Change the classifier last, when the limits of the queues suffice for their new frames.
         let sent = sent.and_then(|()| tree(tc.send(&mut filters[1].put(self.place(ROOT, FILTER)))));
         if sent.is_ok() {
             self.filters = Some(filters);
@@ -423,7 +423,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // Guarantee only the minimum, so that priorities decide.
+        // Guarantee each class only the minimum, so that priorities decide about the rest.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));
@@ -481,7 +481,7 @@ impl Tree {
             return Ok(());
         }
         match self.waker.send(&classify::WAKE_FRAME) {
-            // A device that is down has no queued frames.
+            // Ignore the error: a device that is down has no queued frames.
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(()),
             result => {
                 result.map_err(|source| EgressError::system("cannot wake the queues", &self.device, source))

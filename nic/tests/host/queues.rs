@@ -115,7 +115,7 @@ fn rate_limit_slows_only_its_class_until_it_is_removed() {
         bed.send(DSCP_LOSSY, peer_ipv4(), 500).join();
         assert_eq!(received(&lossy, 500).len(), 500);
         let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
-        // The burst may leave ahead of the rate.
+        // Count the shaper's burst, which may leave ahead of the rate.
         let burst = settings.burst.0.div_ceil(FRAME) + 3;
         assert!((COUNT as u64 - burst..COUNT as u64).contains(&waiting), "{waiting}");
         egress.limit(LOSSLESS, settings.nic.speed).unwrap();
