@@ -224,7 +224,7 @@ mod tests {
     use crate::config::NicWishes;
 
     #[test] // proves: host-dcbx
-    fn losses_of_lossless_class_outlast_its_change() {
+    fn lossless_losses_stay_after_class_becomes_lossy() {
         let wishes = NicWishes {
             device: Some("eth0".into()),
             speed: Some(BitRate::from_gbps(1)),

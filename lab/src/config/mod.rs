@@ -152,7 +152,7 @@ impl Network {
             ("switches", names(self) != names(running)),
             ("links", self.links != running.links || ports(self) != ports(running)),
             (
-                "classes and maps of ports to agents or delay lines",
+                "classes and maps that agents or delay lines take from ports",
                 same_nodes && self.shared_classes() != running.shared_classes(),
             ),
         ];

@@ -144,7 +144,7 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
     let classes = format!("{FIVE_LINES}[switch.defaults]\nlossless = [4]\n");
     assert_eq!(
         refused(&classes),
-        "a reload cannot change classes and maps of ports to agents or delay lines"
+        "a reload cannot change classes and maps that agents or delay lines take from ports"
     );
 }
 

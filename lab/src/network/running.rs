@@ -202,7 +202,7 @@ impl RunningNetwork {
         let at_hosts = parallel::each(devices.collect(), |(host, device): (&Host, &Device)| {
             let waiting = device.queue().ok()?.waiting;
             (waiting > 0).then(|| {
-                format!("{}: {waiting} frames were still queued at {} in the end", host.name, device.name())
+                format!("{}: {waiting} frames were still queued at {} at the end", host.name, device.name())
             })
         });
         let switches = self.view.switches();
@@ -210,14 +210,14 @@ impl RunningNetwork {
             let SwitchState::Running(view, _) = switch else { return None };
             let waiting: u64 = view.classes().map(|(_, _, counters)| counters.egress_bytes.get()).sum();
             (waiting > 0).then(|| {
-                format!("{}: {waiting} bytes were still queued in this switch in the end", view.name)
+                format!("{}: {waiting} bytes were still queued in this switch at the end", view.name)
             })
         });
         let links = self.view.links();
         let on_lines = links.iter().filter_map(|link| {
             let waiting: u64 = link.line.iter().flatten().map(|direction| direction.carried.waiting).sum();
             let name = link.name();
-            (waiting > 0).then(|| format!("{name}: {waiting} frames were still on this link in the end"))
+            (waiting > 0).then(|| format!("{name}: {waiting} frames were still on this link at the end"))
         });
         at_hosts.into_iter().flatten().chain(in_switches).chain(on_lines).collect()
     }

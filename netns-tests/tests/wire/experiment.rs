@@ -132,7 +132,7 @@ fn incast_experiment_is_lossless_with_qcn_and_ecn() {
 }
 
 #[test]
-fn victim_experiment_reports_no_broken_light_message() {
+fn victim_experiment_delivers_every_message_whole() {
     let numbers = [
         "/sweep/3/light_percent",
         "/sweep/3/heavy/xoff_sent",

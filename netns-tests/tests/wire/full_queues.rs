@@ -71,7 +71,7 @@ fn full_egress_queue_halts_the_pipeline() {
 }
 
 #[test]
-fn until_forwarded_frames_count_at_ingress_only_in_pipeline() {
+fn forwarded_frames_do_not_count_at_ingress() {
     let bed = bed(2).build();
     let more = format!("{THREE}xoff = 2000\nxon = 1000");
     let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";

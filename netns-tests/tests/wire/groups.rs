@@ -95,7 +95,7 @@ print(total)
 ";
 
 #[test] // proves: group-changes
-fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
+fn cut_group_wire_loses_only_its_own_frames() {
     const FRAMES: u64 = 500;
     for group in ["", "spread = \"adaptive\"\n"] {
         let bed = pair();

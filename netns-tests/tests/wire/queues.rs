@@ -154,7 +154,7 @@ fn port_follows_number_of_queues_of_its_device() {
 
 /// Between two checks of the number of queues, frames may have used the other queue.
 #[test]
-fn brief_change_of_queues_leaves_gap_in_proof() {
+fn brief_change_of_queues_leaves_verdict_unproved() {
     let bed = bed(2).queues(3).build();
     bed.host(1).run("ethtool", &["-L", "eth0", "tx", "1"]);
     ethtool(&bed, "-L p1 rx 2");
