@@ -52,7 +52,7 @@ fn congestion_pauses_sender_at_port_of_another_worker() {
 }
 
 #[test]
-fn workers_pass_each_other_floods_jumbo_and_retagged_frames() {
+fn workers_exchange_floods_jumbo_and_retagged_frames() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let config = bed
         .config("speed = \"1G\"\nmtu = 9000")

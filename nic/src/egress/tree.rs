@@ -474,8 +474,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues by a frame, which the first filter drops uncounted. Otherwise a bucket with a new rate waits as
-    /// long as the old rate demands.
+    /// Sends a frame that makes the kernel poll the queues; the first filter drops the frame uncounted. Otherwise a bucket whose rate
+    /// changed waits as long as the old rate demands.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());
