@@ -32,7 +32,7 @@ use crate::place::{FramePlace, Row};
 pub struct Share {
     pub frames: u32,
     pub cells: u32,
-    /// Frames reserved for control frames, in addition to `frames`.
+    /// Slots reserved for control frames, in addition to `frames`.
     pub control_frames: u32,
     /// Cells reserved for control frames, in addition to `cells`.
     pub control_cells: u32,

@@ -14,7 +14,7 @@ use crate::sys;
 pub enum ZeroCopy {
     #[default]
     Auto,
-    /// Only zero copy: if it is impossible, the port is not opened.
+    /// Zero copy only: the port is not opened without it.
     On,
     Off,
 }

@@ -26,7 +26,7 @@ pub(super) struct Held {
 
 impl Held {
     fn of(pid: &str) -> io::Result<Held> {
-        // Below one open directory, all files belong to the same process.
+        // Open all files below this directory, so that they belong to the same process.
         let directory = File::open(format!("/proc/{pid}/ns"))?;
         let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })

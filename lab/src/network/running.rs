@@ -47,7 +47,7 @@ pub struct RunningNetwork {
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted on drop because the kernel would do so late or never.
+/// Wires, deleted on drop because the kernel would delete them late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
