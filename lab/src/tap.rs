@@ -18,7 +18,6 @@ use super::{Counters, Device, LabError};
 
 /// Bytes of FCS, preamble and gap of a frame, which the kernel does not count.
 const OVERHEAD: u16 = 24;
-/// Minimum bytes of a frame on layer 1.
 const LEAST: u16 = 84;
 /// Minimum depth of the shaper's token bucket in bytes: two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;

@@ -39,7 +39,6 @@ impl Frame {
         self.tag_of_type(CUSTOMER_TAG, pcp, vid)
     }
 
-    /// Adds a VLAN tag of a type such as 0x88a8 (802.1ad).
     #[must_use]
     pub fn tag_of_type(mut self, tag_type: u16, pcp: u8, vid: u16) -> Frame {
         self.header.extend(tag_type.to_be_bytes());
@@ -103,7 +102,6 @@ impl Frame {
         self.build_len(60)
     }
 
-    /// Returns the frame without FCS, padded to `len` bytes.
     #[must_use]
     pub fn build_len(&self, len: usize) -> Vec<u8> {
         let mut bytes = self.header.clone();
@@ -168,14 +166,12 @@ pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     enabled.then(|| u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// Returns PCP and VLAN id of the outer 802.1Q tag.
 #[must_use]
 pub fn tag_of(bytes: &[u8]) -> Option<(u8, u16)> {
     let control = u16::from_be_bytes([*bytes.get(14)?, *bytes.get(15)?]);
     has_type(bytes, CUSTOMER_TAG).then_some(((control >> 13) as u8, control & 0xfff))
 }
 
-/// Returns the number of a [`Frame::numbered`] frame, tagged or not.
 #[must_use]
 pub fn sequence(bytes: &[u8]) -> Option<u32> {
     let at = if tag_of(bytes).is_some() { 16 } else { 12 };

@@ -189,7 +189,6 @@ impl Agent {
         self.status().classes.swap_remove(class)
     }
 
-    /// Waits until a class is paused, or not paused if `now` is false.
     pub fn await_pause(&self, class: usize, now: bool) {
         let what = format!("{} of class {class}", if now { "the pause" } else { "the end of the pause" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));

@@ -40,7 +40,6 @@ pub struct Exit {
 }
 
 impl Switch {
-    /// Starts `binary run FILE`, and waits until the switch is ready.
     pub fn start(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch(binary, namespace, config).ready()
     }
@@ -126,7 +125,6 @@ impl Switch {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    /// Overwrites the configuration file, for the next reload.
     pub fn write(&self, config: &Config) {
         fs::write(self.directory.path().join("switch.toml"), config.to_string()).unwrap();
     }
@@ -135,7 +133,6 @@ impl Switch {
         signal::kill(self.pid(), signal).unwrap();
     }
 
-    /// Stops the process by SIGSTOP, and waits until it has stopped.
     pub fn halt(&self) {
         self.signal(Signal::SIGSTOP);
         wait_for("the switch process to stop after SIGSTOP", || {

@@ -55,7 +55,6 @@ impl Tap {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).count()
     }
 
-    /// Waits until `count` frames satisfy `wanted`, and returns all such frames.
     pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         wait_for(&format!("{count} frames"), || {
             let found = self.matching(&wanted);
@@ -63,7 +62,6 @@ impl Tap {
         })
     }
 
-    /// Returns the numbers of the captured [`numbered`](crate::frames::Frame::numbered) frames.
     #[must_use]
     pub fn numbers(&self) -> Vec<u32> {
         self.captured.lock().unwrap().iter().filter_map(|frame| frames::sequence(&frame.bytes)).collect()

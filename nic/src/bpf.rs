@@ -11,5 +11,4 @@ pub(crate) const VLAN_TAG: u32 = PROTOCOL + 44;
 pub(crate) const VLAN_TAG_PRESENT: u32 = PROTOCOL + 48;
 pub(crate) const VLAN_TPID: u32 = PROTOCOL + 60;
 
-/// Protocol for frames of every EtherType (`ETH_P_ALL`).
 pub(crate) const ALL: u16 = 3;

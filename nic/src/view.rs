@@ -50,7 +50,6 @@ pub struct NicView {
     pub missed: Counter,
     pub guards_lost: Counter,
     pub receive_backlog: Counter,
-    /// Number of checks of the queues, one per second.
     pub looks: Counter,
     pub real_time: AtomicBool,
     pub started_at: Nanos,

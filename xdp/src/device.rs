@@ -25,7 +25,6 @@ pub struct Facts {
     pub driver: Driver,
     pub queues: u32,
     pub mode: Mode,
-    /// True if the device itself reads and writes the packet memory.
     pub zero_copy: bool,
     pub fallbacks: Fallbacks,
     pub carrier: bool,

@@ -18,7 +18,6 @@ pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }
 
-/// Returns the number of frames that the packet socket has dropped since the last call.
 pub fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     sys::missed(socket)
 }

@@ -13,7 +13,6 @@ pub struct Interface {
     pub loopback: bool,
     /// Kind and name of the bridge or bond that contains the interface, such as `bridge br0`.
     pub master: Option<String>,
-    /// Kind of the interface if it is virtual, such as `vlan`.
     pub kind: Option<String>,
     /// Kinds and names of the interfaces on top of this one, such as `vlan eth0.5`.
     pub upper: Vec<String>,

@@ -50,7 +50,6 @@ impl Offloads {
         Ok(self.link()?.mtu)
     }
 
-    /// Returns the device's permanent hardware address, or zero if it has none.
     pub fn permanent_address(&self) -> io::Result<MacAddr> {
         Ok(self.link()?.permanent_address)
     }

@@ -246,7 +246,6 @@ impl Port {
         self.receivers.iter().map(Receiver::out).sum()
     }
 
-    /// Checks after a loss of the link whether the interface still exists.
     pub fn link_lost(&mut self) {
         self.transmitter.look();
     }
@@ -267,7 +266,6 @@ impl Port {
         self.transmitter.is_at_rest()
     }
 
-    /// Returns whether all received frames have been taken from the rings.
     pub fn is_received(&mut self) -> bool {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }

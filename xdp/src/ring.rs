@@ -65,7 +65,6 @@ pub enum Kick {
     Down,
     /// ENXIO: the interface is gone, and the kernel no longer uses the socket's rings.
     Gone,
-    /// Any other error number (errno).
     Failed(i32),
 }
 

@@ -27,7 +27,6 @@ impl<'fd> Sleeper<'fd> {
         Sleeper(fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect())
     }
 
-    /// Sleeps until a descriptor is readable, but at most for `span`.
     pub fn sleep(&mut self, span: Nanos) -> io::Result<()> {
         match ppoll(&mut self.0, Some(TimeSpec::from(Duration::from_nanos(span.0))), None) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -35,7 +34,6 @@ impl<'fd> Sleeper<'fd> {
         }
     }
 
-    /// Returns whether the descriptor at `index` was readable after the last sleep.
     #[must_use]
     pub fn found_readable(&self, index: usize) -> bool {
         self.0[index].any().unwrap_or(true)

@@ -68,7 +68,6 @@ impl Rates {
 }
 
 impl Network {
-    /// Returns the maximum rates of the frames from each end, if a command has lowered them.
     pub(crate) fn sending(&self, number: usize) -> Option<[BitRate; 2]> {
         let (link, rates) = (&self.links[number], self.rates.of(number, &self.links[number]));
         (rates != LinkRates::of(link)).then_some(rates.sending)

@@ -22,7 +22,6 @@ struct PlannedPort<'a> {
 
 struct Running {
     has_small_chunks: bool,
-    /// Stall budget of the running switch; `None` unless this is a reload.
     stall: Option<Nanos>,
 }
 

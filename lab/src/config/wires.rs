@@ -48,7 +48,6 @@ pub(super) struct Wiring {
     pub(super) hosts: Vec<HostName>,
     pub(super) ports: Vec<Vec<Port>>,
     pub(super) wires: Vec<Link>,
-    /// Number of the broadcast domain of each wire.
     pub(super) segments: Vec<usize>,
     pub(super) closing: Vec<(usize, Span)>,
 }

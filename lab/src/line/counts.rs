@@ -45,7 +45,6 @@ impl LostFrames {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub frames: u64,
-    /// Frames lost by the link's setting `loss`.
     pub lost_on_purpose: LostFrames,
     #[serde(default)]
     pub lost_taken_down: LostFrames,

@@ -74,7 +74,6 @@ impl Relay {
         }
     }
 
-    /// Relays frames until the line is stopped or a node is gone, then closes the ports.
     pub(super) fn run(mut self) -> io::Result<()> {
         let ended = self.work();
         self.ports.into_iter().for_each(Port::close);

@@ -20,10 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub struct LinkStatus {
     pub ends: [EndStatus; 2],
     pub speed_bits_per_second: u64,
-    /// Maximum rates of the frames from each end, if a command has lowered them.
     #[serde(default)]
     pub sending_bits_per_second: Option<[u64; 2]>,
-    /// Counters of the frames from each end, if the link has a delay line.
     #[serde(default)]
     pub line: Option<[DirectionStatus; 2]>,
     #[serde(default)]
@@ -301,7 +299,6 @@ impl Wire {
         Ok(())
     }
 
-    /// Checks a change of the link; returns warnings.
     pub(super) fn check(&self, change: &LinkChange, status: &LinkStatus) -> Result<Vec<String>, Refusal> {
         let name = status.name();
         let from = change.sending_end(status)?;

@@ -69,7 +69,6 @@ pub struct HostStatus {
     pub name: String,
     /// Kind and name of the namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// True if the lab started `xoff nic` agents for the host.
     pub nic: bool,
     pub interfaces: Vec<InterfaceStatus>,
     /// Datagrams dropped because a socket's receive buffer was full; zero for a virtual machine.

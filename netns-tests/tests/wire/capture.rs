@@ -116,7 +116,6 @@ impl LiveCapture {
         })
     }
 
-    /// Ends the capture by SIGINT, as Ctrl-C does.
     fn end(mut self) -> (Vec<DecodedFrame>, String) {
         interrupt(&self.capture);
         let output = self.capture.wait_with_output().unwrap();

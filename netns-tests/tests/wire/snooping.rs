@@ -44,7 +44,6 @@ fn joined(host: &Host) -> Child {
     host.start("/usr/bin/python3", &["-c", JOIN])
 }
 
-/// Returns an IPv4 packet to a group, with the number as payload.
 fn packet(from: &Host, group: [u8; 4], number: u8) -> Vec<u8> {
     let mut frame = Frame::new(from.mac(), MacAddr([1, 0, 0x5e, group[1] & 0x7f, group[2], group[3]]))
         .udp(0, &[number])

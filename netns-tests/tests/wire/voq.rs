@@ -4,7 +4,6 @@ use xoff_netns_tests::{frames, wait_for};
 
 use crate::{bed_beside_others, frame};
 
-/// Returns the order of frames from two hosts that sent one after the other.
 fn order(queue: &str) -> Vec<u32> {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(&format!("[class.3]\nqueue = \"{queue}\"")));

@@ -30,7 +30,6 @@ pub(super) struct SavedState {
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// Root qdisc to restore; `None` for the device's default.
     root: Option<SavedRoot>,
     #[serde(default)]
     lost_root: Option<String>,

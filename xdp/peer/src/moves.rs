@@ -4,7 +4,6 @@ use crate::error::BenchError;
 use crate::ports::{BATCH, BATCH_U32, Ports};
 
 impl Ports {
-    /// Forwards received frames to another port. Returns the number of forwarded descriptors.
     pub fn forward(&mut self, from: usize, to: usize) -> Result<usize, BenchError> {
         self.reap(to);
         let room = self.ports[to].tx.nb_free(BATCH_U32) as usize;

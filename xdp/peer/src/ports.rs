@@ -227,7 +227,6 @@ impl Port {
     }
 }
 
-/// Opens a socket. Tries again while an ended process still occupies the queue.
 fn socket(config: SocketConfig, umem: &Umem, interface: &Interface) -> Result<Rings, SocketCreateError> {
     for _ in 0..BUSY_RETRIES {
         // SAFETY: the socket loads no program.

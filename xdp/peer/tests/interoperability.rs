@@ -42,7 +42,6 @@ struct Wire {
     ours: Port,
     store: Store,
     held: Vec<Frame>,
-    /// Bytes received so far of a frame in several buffers.
     partial: Vec<u8>,
 }
 
