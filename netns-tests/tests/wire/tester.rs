@@ -13,7 +13,7 @@ use crate::BINARY;
 const PORTS: u8 = 3;
 const DEVICE: &str = "[device]\nlossless = [3, 5]\nresponse_allowance = \"5ms\"\n";
 
-fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
+pub(crate) fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
     let namespace = |name| lab.namespace(name).unwrap_or_else(|error| panic!("{error}"));
     let (tester, device) = (namespace("tester"), namespace("device"));
     for port in 1..=PORTS {
