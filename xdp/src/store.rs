@@ -211,8 +211,8 @@ impl Store {
 
     /// Removes and returns the time ([`clock::now`](crate::clock::now)) at which the kernel passed a received frame to the XDP program.
     ///
-    /// Returns `None` if the frame has no stamp: its port's chunks are not [stamped](crate::ReceiveChunks::Stamped), its driver has no room
-    /// for metadata, it took several chunks, or it moved to cells.
+    /// Call this when the port passes the frame: a frame that moves to cells loses its stamp. Returns `None` if there is none: the port's
+    /// chunks are not [stamped](crate::ReceiveChunks::Stamped), its driver has no room for metadata, or the frame took several chunks.
     pub fn take_stamp(&mut self, frame: &Frame) -> Option<Nanos> {
         match self.row(frame.slot()).place {
             FramePlace::Received(port, chunk) => self.memory(port).take_stamp(chunk),

@@ -30,7 +30,7 @@ impl Station {
         Station::with(device, ring, ReceiveChunks::Whole)
     }
 
-    /// Opens `device` like [`Station::open`], with [time stamps](Store::take_stamp) of received frames.
+    /// Opens `device` like [`Station::open`], with time stamps for [`Station::receive_stamped`].
     pub fn open_stamped(device: &str, ring: u32) -> Result<Station, XdpError> {
         Station::with(device, ring, ReceiveChunks::Stamped)
     }
@@ -86,6 +86,15 @@ impl Station {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
         self.port.refill(&mut self.store);
         received >= RECEIVE_MAX
+    }
+
+    /// Receives frames like [`Station::receive`], each with the time at which the kernel got it, if it has a [stamp](Store::take_stamp).
+    pub fn receive_stamped(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) {
+        self.port.receive(&mut self.store, RECEIVE_MAX, |store, frame| {
+            let stamp = store.take_stamp(&frame);
+            frames.push((frame, stamp));
+        });
+        self.port.refill(&mut self.store);
     }
 
     /// Allocates a frame. Returns `None` while too many frames are in the kernel.

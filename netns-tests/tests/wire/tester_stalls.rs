@@ -47,15 +47,14 @@ fn examine_with_stops(options: &[&str]) -> Value {
     let mut stopped_at = wait_for("the reference switch", || xoffs_received(&counters));
     let of_test = ["test", file.to_str().unwrap(), "--only", "receive.expiry", "--json"];
     let mut test = spawn(&tester, BINARY, &of_test, &report);
-    let tester_id = Pid::from_raw(i32::try_from(test.id()).unwrap());
-    let signal = |signal| kill(tester_id, signal).unwrap();
+    let process = Pid::from_raw(i32::try_from(test.id()).unwrap());
     while test.try_wait().unwrap().is_none() {
         // The file is empty for a moment while the switch writes it.
         if let Some(xoffs) = xoffs_received(&counters).filter(|&xoffs| xoffs > stopped_at) {
             stopped_at = xoffs;
-            signal(Signal::SIGSTOP);
+            kill(process, Signal::SIGSTOP).unwrap();
             thread::sleep(STOP);
-            signal(Signal::SIGCONT);
+            kill(process, Signal::SIGCONT).unwrap();
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -54,17 +54,10 @@ impl Line {
         }
     }
 
-    pub(super) fn receive(&mut self, frames: &mut Vec<Frame>) {
+    /// Appends received frames, each with the kernel's stamp if it has one.
+    pub(super) fn receive(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) {
         if let Line::Station(station) = self {
-            station.receive(frames);
-        }
-    }
-
-    /// Returns the time at which the kernel received a frame. A second call returns `None`.
-    pub(super) fn take_stamp(&mut self, frame: &Frame) -> Option<Nanos> {
-        match self {
-            Line::Station(station) => station.store_mut().take_stamp(frame),
-            Line::Kernel(_) => None,
+            station.receive_stamped(frames);
         }
     }
 

@@ -42,7 +42,7 @@ pub struct TestPort {
     polled: Nanos,
     line_free: Nanos,
     commit: Bytes,
-    frames: Vec<Frame>,
+    frames: Vec<(Frame, Option<Nanos>)>,
     /// Copy of a received frame that spans several memory chunks.
     whole: Vec<u8>,
 }
@@ -87,8 +87,8 @@ impl TestPort {
         self.line.receive(&mut self.frames);
         let polled = Moment { earliest, latest: now() };
         let mut frames = std::mem::take(&mut self.frames);
-        for frame in frames.drain(..) {
-            let stamped = self.line.take_stamp(&frame).and_then(|stamp| polled.stamped(stamp));
+        for (frame, stamp) in frames.drain(..) {
+            let stamped = stamp.and_then(|stamp| polled.stamped(stamp));
             self.unstamped += u64::from(stamped.is_none());
             self.record(&frame, stamped.unwrap_or(polled), epoch, &mut note);
             self.line.free(frame);

@@ -5,9 +5,22 @@ use xoff_xdp::clock::now;
 
 use super::*;
 
-/// Sends a frame to the first port, which takes it from the ring only later. Returns the frame, the time before it was sent, and a time at
-/// which it was in the ring.
-fn received_late(bench: &mut Bench, len: usize) -> (Frame, Nanos, Nanos) {
+/// Takes pending frames of the first port from the ring, with their stamps, and frees them.
+fn take(bench: &mut Bench) -> Vec<(Vec<u8>, Option<Nanos>)> {
+    let mut received = Vec::new();
+    bench.ports[0].receive(&mut bench.store, 64, |store, frame| {
+        let stamp = store.take_stamp(&frame);
+        assert_eq!(store.take_stamp(&frame), None, "the next frame in this chunk may have this stamp");
+        received.push((store.fragments(&frame).flatten().copied().collect(), stamp));
+        store.free(frame);
+    });
+    bench.ports[0].refill(&mut bench.store);
+    received
+}
+
+/// Sends a frame to the first port, which takes it from the ring only later. Returns the frame's stamp, the time before it was sent, and a
+/// time at which it was in the ring.
+fn received_late(bench: &mut Bench, len: usize) -> (Option<Nanos>, Nanos, Nanos) {
     let sent = now();
     bench.hosts[0].send(&frame(1, len));
     wait_for_mut(|| !bench.ports[0].is_received());
@@ -15,11 +28,11 @@ fn received_late(bench: &mut Bench, len: usize) -> (Frame, Nanos, Nanos) {
     thread::sleep(Duration::from_millis(20));
     let mut received = Vec::new();
     wait_for_mut(|| {
-        bench.ports[0].receive(&mut bench.store, 64, |_, frame| received.push(frame));
+        received.extend(take(bench));
         !received.is_empty()
     });
-    bench.ports[0].refill(&mut bench.store);
-    (received.remove(0), sent, pending)
+    assert!(received[0].0 == frame(1, len), "the stamp changed the frame");
+    (received[0].1, sent, pending)
 }
 
 #[test] // proves: conformance
@@ -29,19 +42,12 @@ fn stamp_of_frame_precedes_a_late_poll() {
             (port.receive_size, port.mode) = (ReceiveChunks::Stamped, Some(mode));
         });
         for len in [60, 500, 1514] {
-            let (received, sent, pending) = received_late(&mut bench, len);
-            let stamp = bench.store.take_stamp(&received).expect("the frame has no stamp");
+            let (stamp, sent, pending) = received_late(&mut bench, len);
+            let stamp = stamp.expect("the frame has no stamp");
             assert!(
                 (sent..=pending).contains(&stamp),
                 "{mode}: {stamp:?} is not from {sent:?} to {pending:?}"
             );
-            assert_eq!(
-                bench.store.take_stamp(&received),
-                None,
-                "the next frame in this chunk may have this stamp"
-            );
-            assert_eq!(bench.store.head(&received)[..len], frame(1, len));
-            bench.store.free(received);
         }
         bench.assert_clean();
     }
@@ -53,17 +59,14 @@ fn stamps_of_successive_frames_increase() {
     let mut stamps = Vec::new();
     // More frames than chunks, so that chunks are used again.
     for _ in 0..3 * RING / 32 {
+        let before = stamps.len();
         (0..32).for_each(|n| bench.hosts[0].send(&frame(n, 60)));
-        let mut received = Vec::new();
         wait_for_mut(|| {
-            bench.ports[0].receive(&mut bench.store, 32, |_, frame| received.push(frame));
-            received.len() == 32
+            stamps.extend(
+                take(&mut bench).into_iter().map(|(_, stamp)| stamp.expect("the frame has no stamp")),
+            );
+            stamps.len() == before + 32
         });
-        for frame in received {
-            stamps.push(bench.store.take_stamp(&frame).expect("the frame has no stamp"));
-            bench.store.free(frame);
-        }
-        bench.ports[0].refill(&mut bench.store);
     }
     assert!(stamps.is_sorted(), "{stamps:?}");
     assert!(stamps.first() < stamps.last());
@@ -73,9 +76,7 @@ fn stamps_of_successive_frames_increase() {
 fn frames_of_a_switch_port_have_no_stamps() {
     for receive_size in [ReceiveChunks::Whole, ReceiveChunks::Small] {
         let mut bench = Bench::new(&VethOptions::default(), |port| port.receive_size = receive_size);
-        let (received, ..) = received_late(&mut bench, 60);
-        assert_eq!(bench.store.take_stamp(&received), None, "{receive_size:?}");
-        bench.store.free(received);
+        assert_eq!(received_late(&mut bench, 60).0, None, "{receive_size:?}");
     }
 }
 
@@ -84,10 +85,6 @@ fn frame_in_several_chunks_has_no_stamp() {
     let mut bench = Bench::new(&VethOptions { mtu: 9000, ..VethOptions::default() }, |port| {
         (port.receive_size, port.multi_buffer) = (ReceiveChunks::Stamped, true);
     });
-    let (received, ..) = received_late(&mut bench, 9014);
-    assert_eq!(bench.store.take_stamp(&received), None);
-    let bytes: Vec<u8> = bench.store.fragments(&received).flatten().copied().collect();
-    assert!(bytes == frame(1, 9014), "the stamp changed the frame");
-    bench.store.free(received);
+    assert_eq!(received_late(&mut bench, 9014).0, None);
     bench.assert_clean();
 }
