@@ -1,7 +1,8 @@
 //! Runs `xoff test` in one namespace against a switch in another.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use xoff_lab::{Lab, Namespace, VethOptions};
@@ -26,11 +27,11 @@ pub(crate) fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
 }
 
 /// Runs `xoff test`. Returns exit code, report (null if it failed to start) and messages.
-fn examine(tester: &Namespace, arguments: &[&str]) -> (Option<i32>, Value, String) {
+fn examine(tester: &Namespace, speed: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("dut.toml");
     let ports: String =
-        (1..=PORTS).map(|port| format!("[[port]]\ndevice = \"t{port}\"\nspeed = \"100M\"\n")).collect();
+        (1..=PORTS).map(|port| format!("[[port]]\ndevice = \"t{port}\"\nspeed = \"{speed}\"\n")).collect();
     fs::write(&file, format!("{DEVICE}{ports}")).unwrap();
     let output =
         tester.output(Command::new(BINARY).arg("test").arg(&file).arg("--json").args(arguments)).unwrap();
@@ -46,7 +47,7 @@ fn xoff_passes_receive_and_send_cases() {
     let config = Config::new(PORTS, "speed = \"100M\"\nlossless = [3, 5]").switch("stall_budget = \"100ms\"");
     let switch = Switch::start(BINARY.as_ref(), &device, &config.to_string());
     unstalled(|| {
-        let (code, report, log) = examine(&tester, &["--only", "receive.*", "--only", "send.*"]);
+        let (code, report, log) = examine(&tester, "100M", &["--only", "receive.*", "--only", "send.*"]);
         let cases = report["cases"].as_array().unwrap_or_else(|| panic!("no report: {log}"));
         let count = |verdict: &str| cases.iter().filter(|case| case["verdict"] == verdict).count();
         assert_eq!((count("fail"), count("not-run")), (0, 0), "{log}");
@@ -61,9 +62,28 @@ fn missing_device_is_an_error_of_the_start() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, _device) = cabled(&mut lab);
-    let (code, _, log) = examine(&tester, &[]);
+    let (code, _, log) = examine(&tester, "100M", &[]);
     assert_eq!(code, Some(2), "{log}");
     assert!(log.contains("no frame from t1 reached t2"), "{log}");
+}
+
+#[test] // proves: conformance
+fn tester_obeys_pause_that_outlasts_a_case() {
+    let _alone = one_bed_at_a_time(BINARY);
+    let mut lab = Lab::new();
+    let (tester, device) = cabled(&mut lab);
+    unstalled(|| {
+        let mut script = Command::new("setpriv");
+        script.args(["--pdeathsig", "KILL", "/usr/bin/python3", "-c", include_str!("tester_pauses.py")]);
+        script.stdout(Stdio::piped());
+        let mut script = device.spawn(script).unwrap();
+        let mut lines = BufReader::new(script.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        let (_, _, log) = examine(&tester, "10M", &["--only", "receive.xon"]);
+        script.kill().unwrap(); // if the tester sent no pause
+        script.wait().unwrap();
+        assert_eq!(lines.next().as_deref(), Some("0"), "frames of port 1 in its pause; {log}");
+    });
 }
 
 #[test] // proves: conformance

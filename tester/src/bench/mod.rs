@@ -415,23 +415,31 @@ impl Bench {
         Ok(())
     }
 
-    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for its last frames.
+    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for its last frames. Also waits
+    /// until the device resumes the ports: a device with a queue would lose frames that the next case sends earlier.
     pub fn end_case(&mut self) -> Result<(), Void> {
         self.stop_all();
         self.holds.clear();
         self.resume_everything();
-        let time = now();
-        self.ports.iter_mut().for_each(|port| port.end_pauses(time));
         let received = |bench: &Bench| bench.streams.iter().map(|stream| stream.tally.frames).sum::<u64>();
+        let quiet = QUIET.max(self.stall_limit()).min(DRAIN_MAX);
         let begin = now();
         while now().since(begin) < DRAIN_MAX {
             let before = received(self);
-            self.run_for(QUIET)?;
-            if received(self) == before {
+            self.run_for(quiet)?;
+            if received(self) == before && !self.is_paused() {
                 break;
             }
         }
+        let time = now();
+        self.ports.iter_mut().for_each(|port| port.end_pauses(time));
         Ok(())
+    }
+
+    /// Returns whether a pause of the device is in force at any port.
+    fn is_paused(&mut self) -> bool {
+        let time = now();
+        self.ports.iter_mut().any(|port| !port.is_free(time))
     }
 
     /// Sends XON for all classes on all ports except a NIC under test.

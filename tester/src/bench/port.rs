@@ -152,6 +152,11 @@ impl TestPort {
         }
     }
 
+    /// Returns whether the device pauses no class, even if the port ignores pauses.
+    pub(super) fn is_free(&mut self, now: Nanos) -> bool {
+        self.gate.paused(now).is_empty()
+    }
+
     pub(super) fn has_room(&self, now: Nanos, class: Class) -> bool {
         self.line_free <= now && self.line.has_room(class, self.commit)
     }

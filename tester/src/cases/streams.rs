@@ -24,7 +24,7 @@ impl Streams {
         let mut of = Vec::new();
         start_heartbeat(bench)?;
         for class in classes {
-            let flow = Flow::new(FROM, TO, class).rate(rate(bench));
+            let flow = Flow::new(FROM, TO, class).rate(rate(bench.port(FROM).speed()));
             of.push((class, bench.stream(flow)?));
         }
         let begin = bench.now();
@@ -48,10 +48,11 @@ impl Streams {
     }
 }
 
-/// Returns the rate of a stream: a fiftieth of the line rate, limited to 10 to 200 Mb/s.
-fn rate(bench: &Bench) -> BitRate {
-    let speed = bench.port(FROM).speed().bits_per_second();
-    BitRate::new((speed / 50).clamp(10_000_000, 200_000_000)).expect("the rate is not zero")
+/// Returns a fiftieth of the line rate, from 10 to 200 Mb/s, but at most a tenth: streams of all classes fit on the line.
+fn rate(speed: BitRate) -> BitRate {
+    let speed = speed.bits_per_second();
+    let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / 10);
+    BitRate::new(rate.max(1)).expect("the rate is not zero")
 }
 
 /// Returns the classes that a frame can have by the setup file's maps.
@@ -180,4 +181,19 @@ pub(super) fn has_no_effect(
 
 pub(super) fn micros(time: Nanos) -> String {
     format!("{} us", time.0 / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_all_classes_fit_on_the_line() {
+        for (speed, expected) in
+            [(1, 1), (10_000_000, 1_000_000), (100_000_000, 10_000_000), (100_000_000_000, 200_000_000)]
+        {
+            let speed = BitRate::new(speed).unwrap();
+            assert_eq!(rate(speed), BitRate::new(expected).unwrap(), "{speed:?}");
+        }
+    }
 }
