@@ -16,9 +16,10 @@ from workshop import Workshop
 
 import lab
 import nic
+import tester
 import wire
 
-PARTS = ("drivers", "nic", "tap", "lab", "roce")
+PARTS = ("drivers", "nic", "tap", "lab", "roce", "tester")
 
 
 def tell(text):
@@ -36,6 +37,12 @@ def arguments():
         "--check", choices=drivers.CHECKS, action="append", help="of the drivers this only; may be given several times"
     )
     parser.add_argument("--mode", choices=drivers.MODES, help="of the drivers this mode only")
+    parser.add_argument(
+        "--report", type=Path, default="target/guests/reports", help="directory for the reports of the part tester"
+    )
+    parser.add_argument("--ports", type=int, choices=(2, 3, 4), default=3, help="of the part tester")
+    parser.add_argument("--speed", default="10M", help="of the ports in the part tester")
+    parser.add_argument("--only", action="append", help="cases of the part tester; may be given several times")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each row instead of tables")
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary")
     parser.add_argument(
@@ -150,8 +157,34 @@ def print_roce(row):
     )
 
 
-PRINT = {"drivers": print_driver, "nic": print_nic, "tap": print_tap, "lab": print_lab, "roce": print_roce}
-RUN = {"drivers": run_drivers, "nic": run_nic, "tap": run_tap, "lab": run_lab, "roce": run_roce}
+def run_tester(options, workshop):
+    """Yields a row for each model."""
+    kernel = options.kernel or "6.1"
+    for name in [options.model] if options.model else tester.MODELS_EXAMINED:
+        tell(f"xoff test, {name} with Linux {kernel} ...")
+        start = partial(workshop.start, kernel, name)
+        with tester.bench(start, MODELS[name], options.ports, options.speed, options.mode or "auto") as bench:
+            report = options.report / f"{name}-{kernel}"
+            seen = bench.examine(workshop.xoff, report, options.only or [])
+            yield {"part": "tester", "model": name, "kernel": kernel, **seen, "wrong": tester.judge(seen)}
+
+
+def print_tester(row):
+    print(f"xoff test, {row['model']} (Linux {row['kernel']}), {row['xdp']}: pass, fail, cannot tell, not run")
+    for group, counts in row["groups"].items():
+        print(f"    {group + ':':14} {', '.join(map(str, counts.values()))}")
+    print(f"    drops in the guest: {row['drops'] or 'none'}; exit code of xoff: {row['exit_code']}", flush=True)
+
+
+PRINT = {
+    "drivers": print_driver,
+    "nic": print_nic,
+    "tap": print_tap,
+    "lab": print_lab,
+    "roce": print_roce,
+    "tester": print_tester,
+}
+RUN = {"drivers": run_drivers, "nic": run_nic, "tap": run_tap, "lab": run_lab, "roce": run_roce, "tester": run_tester}
 
 
 def main():

@@ -1,4 +1,4 @@
-"""xoff inside a guest, between two NICs, and its status of them.
+"""xoff inside a guest, between its NICs, and its status of them.
 
 The speed is 10 Mb/s, so that a pause lasts 3.4 s: an emulated guest on a busy machine may stall for over a third of a
 second.
@@ -15,21 +15,23 @@ stall_budget = "250ms"
 speed = "{speed}"
 mode = "{mode}"
 mtu = {mtu}
-lossless = [3]
+lossless = {lossless}
 tagged = [10]
+"""
 
-[class.3]
+CLASS = """
+[class.{number}]
 xoff = "30KB"
 xon = "15KB"
-
-[[port]]
-name = "a"
-device = "eth0"
-
-[[port]]
-name = "b"
-device = "eth1"
 """
+
+PORT = """
+[[port]]
+name = "{name}"
+device = "{device}"
+"""
+
+PORTS = {"a": "eth0", "b": "eth1"}
 
 START_WITHIN_S = 30
 DROPS = ("early_drop", "egress_full", "headroom_exhausted", "ingress_full", "link_down", "malformed", "no_frames")
@@ -38,9 +40,13 @@ DROPS = ("early_drop", "egress_full", "headroom_exhausted", "ingress_full", "lin
 class Switch:
     """A switch that runs in the guest while this is open."""
 
-    def __init__(self, guest, mode="auto", mtu=1500, speed="10M"):
+    def __init__(self, guest, mode="auto", mtu=1500, speed="10M", ports=PORTS, lossless=(3,)):
+        """Starts a switch with `ports`, a map of names to devices."""
         self.guest = guest
-        guest.write("/tmp/xoff.toml", CONFIG.format(mode=mode, mtu=mtu, speed=speed))
+        head = CONFIG.format(mode=mode, mtu=mtu, speed=speed, lossless=list(lossless))
+        classes = [CLASS.format(number=number) for number in lossless]
+        tables = [PORT.format(name=name, device=device) for name, device in ports.items()]
+        guest.write("/tmp/xoff.toml", "".join([head, *classes, *tables]))
         guest.do("rm -f /tmp/xoff.code; (xoff run /tmp/xoff.toml; echo $? >/tmp/xoff.code) >/tmp/xoff.log 2>&1 &")
         ended = f"for n in $(seq {START_WITHIN_S * 10}); do grep -q ' running ' /tmp/xoff.log && exit; [ ! -s /tmp/xoff.code ] || exit 1; sleep 0.1; done; exit 1"
         self.runs = guest.run(ended).code == 0

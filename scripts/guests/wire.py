@@ -35,10 +35,11 @@ def silence():
     run("ip", "link", "set", "lo", "up")
 
 
-def add_tap(name, mtu=1500, queues=1):
+def add_tap(name, mtu=1500, queues=1, length=10000):
+    """Makes a TAP that holds up to `length` frames for the guest."""
     many = ("multi_queue",) if queues > 1 else ()
     run("ip", "tuntap", "add", "dev", name, "mode", "tap", "vnet_hdr", *many)
-    run("ip", "link", "set", name, "mtu", mtu, "txqueuelen", 10000, "up")
+    run("ip", "link", "set", name, "mtu", mtu, "txqueuelen", length, "up")
 
 
 class Wire:
