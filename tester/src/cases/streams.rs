@@ -192,8 +192,8 @@ mod tests {
         for (speed, expected) in
             [(1, 1), (10_000_000, 1_000_000), (100_000_000, 10_000_000), (100_000_000_000, 200_000_000)]
         {
-            let speed = BitRate::new(speed).unwrap();
-            assert_eq!(rate(speed), BitRate::new(expected).unwrap(), "{speed:?}");
+            let speed = BitRate::new(speed).expect("the speed is not zero");
+            assert_eq!(rate(speed), BitRate::new(expected).expect("the rate is not zero"), "{speed:?}");
         }
     }
 }
