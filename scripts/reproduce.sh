@@ -3,8 +3,11 @@
 #
 #     scripts/reproduce.sh [--seeds A..B] [--jobs N] [--out DIR] [PART..]
 #
-# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, qcn or qcn-fabric; by default all. Results go below DIR
+# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, capfc-tcp, qcn or qcn-fabric; by default all. Results go below DIR
 # (target/reproduction), which must not contain results of these parts. Needs no root.
+#
+# The part capfc-tcp-settings has other settings of TCP and paths in CaPFC's scenario 1; capfc-tcp-grid has all combinations of these settings
+# in all scenarios, which takes a night on two cores (--jobs 2). These three parts keep what DIR has and run the rest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
@@ -15,11 +18,13 @@ while (($#)); do
         --seeds) seeds=$2 && shift 2 ;;
         --jobs) jobs=$2 && shift 2 ;;
         --out) out=$2 && shift 2 ;;
-        fig2 | deadlock | incast | cascade | fat-tree | fig8 | capfc | qcn | qcn-fabric) parts+=("$1") && shift ;;
+        fig2 | deadlock | incast | cascade | fat-tree | fig8 | capfc | capfc-tcp | capfc-tcp-settings | capfc-tcp-grid | qcn | qcn-fabric)
+            parts+=("$1") && shift
+            ;;
         *) echo "reproduce.sh: what is $1? See the beginning of the file." >&2 && exit 2 ;;
     esac
 done
-((${#parts[@]})) || parts=(fig2 deadlock incast cascade fat-tree fig8 capfc qcn qcn-fabric)
+((${#parts[@]})) || parts=(fig2 deadlock incast cascade fat-tree fig8 capfc capfc-tcp qcn qcn-fabric)
 if [[ -z ${XOFF:-} ]]; then
     cargo build --release --locked --quiet --bin xoff >&2
     XOFF=${CARGO_TARGET_DIR:-target}/release/xoff
@@ -222,6 +227,96 @@ pipeline() {
     table "$name" "Longest completion" flows.fct_ns --by load --take most
     table "$name" "Completion, p99" flows.fct_ns --by load --take p99
     table "$name" "Bytes stuck at the end" runs.stuck_kb
+}
+
+# CaPFC's scenarios 1 to 6 (Table I) and its switch with shared memory (Fig. 9), with TCP.
+capfc_scenarios=(1 2 3 4 5 6 shared)
+
+capfc-tcp() {
+    local scenario
+    for scenario in "${capfc_scenarios[@]}"; do
+        capfc_policies "$scenario" "capfc-tcp-$scenario"
+    done
+}
+
+capfc-tcp-settings() {
+    capfc_policies 1 capfc-tcp-1-never --set hosts.tcp.detection=never
+    capfc_policies 1 capfc-tcp-1-rto-50ms --set hosts.tcp.rto_min=50ms --set hosts.tcp.rto_initial=50ms
+    capfc_policies 1 capfc-tcp-1-rto-200ms --set hosts.tcp.rto_min=200ms --set hosts.tcp.rto_initial=200ms
+    capfc_policies 1 capfc-tcp-1-hash --set topology.spread=flow
+    # Oversubscribed 2:1 twice by slower lines, which need less load.
+    capfc_policies 1 capfc-tcp-1-lines --set topology.host_rate=1G --set topology.rate=500M --set topology.core_rate=250M \
+        --set load.0.arrivals=2500
+    capfc_policies 1 capfc-tcp-1-window-10 --set hosts.tcp.initial_window=10
+}
+
+capfc-tcp-grid() {
+    local detection rto spread scenario
+    for detection in 3 never; do
+        for rto in 10ms 50ms 200ms; do
+            for spread in adaptive flow; do
+                for scenario in "${capfc_scenarios[@]}"; do
+                    capfc_policies "$scenario" "capfc-tcp-grid-$scenario-$detection-$rto-$spread" \
+                        --set hosts.tcp.detection=$detection --set hosts.tcp.rto_min=$rto --set hosts.tcp.rto_initial=$rto \
+                        --set topology.spread=$spread
+                done
+            done
+        done
+    done
+}
+
+# each KEY=VALUE..: adds the keys of all three classes to `keys`.
+each() {
+    local class key
+    for class in 3 4 5; do
+        for key in "$@"; do
+            keys+=(--set "switch.all.class.$class.$key")
+        done
+    done
+}
+
+# capfc_policies SCENARIO NAME [--set KEY=VALUE..]: runs a scenario with the file's policies, PFC_wstop, and plain PFC with as much memory.
+capfc_policies() {
+    local scenario=$1 name=$2 keys=()
+    shift 2
+    case $scenario in
+        2) set -- "$@" --set load.1.size=16KB ;;
+        3) set -- "$@" --set load.2.size=32KB ;;
+        4) set -- "$@" --set switch.all.class.5.weight=10 --set switch.all.class.4.weight=strict ;;
+        5) set -- "$@" --set switch.all.class.5.weight=10 ;;
+        6) set -- "$@" --set switch.all.pipeline.rate=500kpps ;;
+    esac
+    local plain=(--set policy=pfc --set switch.all.accounting=until-transmitted)
+    if [[ $scenario == shared ]]; then
+        set -- "$@" --set switch.all.memory.model=shared --set switch.all.memory.pool=350KB --set switch.all.memory.port_limit=100KB \
+            --set switch.all.memory.egress_port_limit=100KB --set switch.all.memory.headroom=pool --set switch.all.memory.alpha_log2=none
+        each ingress_reserve=8KB xoff=62KB xon=52KB egress_max=1MB
+        capfc_cell "$name-plain" "${plain[@]}" "${keys[@]}" "$@"
+        keys=()
+        # Thresholds without the reserve: XOFF at 30 KB, XON at 20 KB, at most 88 KB in a queue.
+        each ingress_reserve=8KB egress_reserve=8KB xoff=22KB xon=12KB headroom=58KB egress_max=88KB \
+            egress_xoff=50KB egress_xon=35KB egress_warn=35KB
+        set -- "${keys[@]}" --set switch.all.memory.egress_limits=all "$@"
+    else
+        each xoff=110KB xon=100KB egress_max=1MB
+        capfc_cell "$name-plain" "${plain[@]}" "${keys[@]}" "$@"
+    fi
+    capfc_cell "$name" "$@"
+    capfc_cell "$name-wstop" --set policy=pfc --set switch.all.when_full=stop "$@"
+}
+
+capfc_cell() {
+    local name=$1
+    shift
+    [[ -e $out/$name ]] || sim "$name" capfc-tcp "$@"
+    lost "$name"
+    table "$name" "Longest completion" flows.fct_ns --by load --take most
+    table "$name" "Completion, p99" flows.fct_ns --by load --take p99
+    table "$name" "Flows that ended" loads.flows_done --by load --take sum
+    table "$name" "Flows" loads.flows --by load --take sum
+    table "$name" "Time-outs" runs.timeouts
+    table "$name" "Retransmissions" runs.resent_frames
+    table "$name" "Pauses" runs.xoffs
 }
 
 for part in "${parts[@]}"; do

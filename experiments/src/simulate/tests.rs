@@ -109,6 +109,7 @@ fn shipped_scenarios_run_for_every_seed() {
         let short: &[&str] = match name.as_str() {
             "ofc-fat-tree" | "ofc-fig8" => &["scenario.duration=1100us"],
             "capfc-switch" | "capfc-fat-tree" => &["scenario.duration=20ms"],
+            "capfc-tcp" => &["scenario.limit=3ms", "switch.all.when_full=stop"],
             "qcn-rack-fabric" => &["scenario.duration=2ms", "load.4.begin=1ms"],
             _ => &["scenario.seed=1"],
         };
@@ -122,6 +123,28 @@ fn shipped_scenarios_run_for_every_seed() {
         assert_eq!(first[at], rows(1)[at], "{name}");
         assert_ne!(first[at], rows(2)[at], "{name}");
     }
+}
+
+/// Fifteen servers answer a query by TCP, on the switch of CaPFC's paper.
+#[test]
+fn tcp_query_loses_frames_only_with_drops() {
+    let query = ["topology.k=4", "load.0.end=1ns", "load.1.end=1ns", "load.2.askers=[0]", "load.2.fan_in=15"];
+    let once = ["load.2.open=false", "load.2.gap=1us", "load.2.end=20us", "hosts.tcp.initial_window=10"];
+    // Of PFC and of Stop-Calibrate: lost frames, time-outs and pauses.
+    let [drop, stop] = ["switch.all.when_full=drop", "switch.all.when_full=stop"].map(|when_full| {
+        let source = source("capfc-tcp", &[&query[..], &once, &[when_full]].concat());
+        let rows = |point| {
+            let job = Job { point, seed: 1 };
+            job::run(&source, &path("capfc-tcp"), job, 1, &Default::default()).unwrap()[&RUNS][0].clone()
+        };
+        let columns = ["lost_frames", "timeouts", "xoffs"];
+        let counts = |point| columns.map(|column| rows(point)[RUNS.at(column)].parse::<u64>().unwrap());
+        [counts(0), counts(2)]
+    });
+    let [[lost, timeouts, xoffs], calibrate] = drop;
+    assert!(lost > 0 && timeouts > 0 && xoffs == 0, "PFC_wdrop: {drop:?}");
+    assert!(calibrate[..2] == [0, 0] && calibrate[2] > 0, "Stop-Calibrate: {drop:?}");
+    assert_eq!(stop[0][..2], [0, 0], "PFC_wstop");
 }
 
 fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
@@ -460,8 +483,8 @@ fn check_ledgers(model: &build::Model, place: &str) {
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") || name.starts_with("tcp") { 2_000 } else { 100 };
-        // A run with `limit` cannot have `duration`.
-        let key = if name == "ofc-deadlock" { "limit" } else { "duration" };
+        // A run with a limit has no duration.
+        let key = if ["capfc-tcp", "ofc-deadlock"].contains(&name.as_str()) { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");
         let last = if name == "qcn-rack-fabric" { "load.4.begin=0s" } else { "scenario.seed=1" };
         let source = source(&name, &[&short, "scenario.warm_up=0s", last]);
