@@ -6,8 +6,8 @@
 # PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, capfc-tcp, qcn or qcn-fabric; by default all. Results go below DIR
 # (target/reproduction), which must not contain results of these parts. Needs no root.
 #
-# The part capfc-tcp-settings has other settings of TCP and paths in CaPFC's scenario 1; capfc-tcp-grid has all combinations of these settings
-# in all scenarios, which takes a night on two cores (--jobs 2). These three parts keep what DIR has and run the rest.
+# The part capfc-tcp-settings has other settings of TCP and paths in CaPFC's scenario 1; capfc-tcp-grid has all combinations of settings
+# in all scenarios, for a night on two cores (--jobs 2). These three parts keep finished results in DIR, and run the rest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
@@ -247,7 +247,6 @@ capfc-tcp-settings() {
     # Oversubscribed 2:1 twice by slower lines, which need less load.
     capfc_policies 1 capfc-tcp-1-lines --set topology.host_rate=1G --set topology.rate=500M --set topology.core_rate=250M \
         --set load.0.arrivals=2500
-    capfc_policies 1 capfc-tcp-1-window-10 --set hosts.tcp.initial_window=10
 }
 
 capfc-tcp-grid() {
@@ -308,7 +307,10 @@ capfc_policies() {
 capfc_cell() {
     local name=$1
     shift
-    [[ -e $out/$name ]] || sim "$name" capfc-tcp "$@"
+    if [[ ! -e $out/$name/summary.txt ]]; then
+        rm -rf "${out:?}/$name"
+        sim "$name" capfc-tcp "$@"
+    fi
     lost "$name"
     table "$name" "Longest completion" flows.fct_ns --by load --take most
     table "$name" "Completion, p99" flows.fct_ns --by load --take p99
