@@ -55,6 +55,7 @@ xoff_config::keys! {
         hyper: BitRate = parse::rate;
         rate_min: BitRate = parse::rate;
         jitter: u8 = parse::integer(0..=50);
+        delay: Picos = time(Nanos::ZERO..=SECOND);
     }
 }
 
@@ -208,6 +209,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
     }
     settings.tcp = tcp::read(table, transport == "tcp", problems);
     settings.qcn = (control == "qcn").then_some(reaction);
+    settings.qcn_delay = value(qcn.delay.as_ref(), Picos::ZERO);
     settings
 }
 

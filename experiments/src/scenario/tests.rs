@@ -385,9 +385,10 @@ fn failed_lines_must_exist() {
 fn qcn_is_allowed_with_any_transport() {
     let of = |hosts: &str| format!("[hosts]\n{hosts}\n{FINE}");
     let hosts = |text: &str| read(&of(text)).unwrap().point(0).unwrap().hosts;
-    let configured = hosts("control = \"qcn\"\n[hosts.qcn]\ndecrease = 64");
+    let configured = hosts("control = \"qcn\"\n[hosts.qcn]\ndecrease = 64\ndelay = \"2400ns\"");
     let standard = ReactionSettings::STANDARD;
     assert_eq!(configured.qcn, Some(ReactionSettings { decrease_divisor: 64, ..standard }));
+    assert_eq!(configured.qcn_delay, Picos::from_nanos(2_400));
     assert_eq!(hosts("transport = \"roce\"\ncontrol = \"qcn\"").qcn, Some(standard));
     let (_, message, _) = problem(&of("control = \"dcqcn\""));
     assert_eq!(message, "`control` has no effect: hosts with transport = \"line-rate\" get no answers");

@@ -110,7 +110,7 @@ fn shipped_scenarios_run_for_every_seed() {
             "ofc-fat-tree" | "ofc-fig8" => &["scenario.duration=1100us"],
             "capfc-switch" | "capfc-fat-tree" => &["scenario.duration=20ms"],
             "capfc-tcp" => &["scenario.limit=3ms", "switch.all.when_full=stop"],
-            "qcn-rack-fabric" => &["scenario.duration=2ms", "load.4.begin=1ms"],
+            "qcn-rack-fabric" | "qcn-shared-input" => &["scenario.duration=2ms", "load.4.begin=1ms"],
             _ => &["scenario.seed=1"],
         };
         let source = source(&name, short);
@@ -486,7 +486,7 @@ fn ledgers_of_shipped_scenarios_balance() {
         // A run with a limit has no duration.
         let key = if ["capfc-tcp", "ofc-deadlock"].contains(&name.as_str()) { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");
-        let last = if name == "qcn-rack-fabric" { "load.4.begin=0s" } else { "scenario.seed=1" };
+        let last = if name.starts_with("qcn") { "load.4.begin=0s" } else { "scenario.seed=1" };
         let source = source(&name, &[&short, "scenario.warm_up=0s", last]);
         for point in 0..source.points() {
             let mut model = build::model(&source, point, 1, &path(&name), 1).unwrap();

@@ -60,12 +60,11 @@ impl Reaction {
         }
     }
 
-    pub(super) fn cnm_received(&mut self, now: Picos, feedback: u8) -> bool {
-        let Reaction::Qcn(qcn) = self else { return false };
+    pub(super) fn cnm_received(&mut self, now: Picos, feedback: u8) {
+        let Reaction::Qcn(qcn) = self else { return };
         qcn.point.advance(now.floor());
         qcn.point.notified(now.floor(), feedback);
         qcn.cnms += 1;
-        true
     }
 
     pub(super) fn cnms(&self) -> u32 {

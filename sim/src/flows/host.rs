@@ -34,6 +34,8 @@ enum Timer {
     Patience(u32),
     Resend(u32),
     Acknowledge(u32),
+    /// Reaction of a flow to the feedback of a congestion notification.
+    React(u32, u8),
 }
 
 /// Simulated host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
@@ -229,6 +231,11 @@ impl FlowHost {
                 Timer::Patience(number) => self.look_at_deadline(number, now),
                 Timer::Resend(number) => self.expire_sender(number, now),
                 Timer::Acknowledge(number) => self.expire_receiver(number, now),
+                Timer::React(number, feedback) => {
+                    if let Some(reaction) = self.reaction(number) {
+                        reaction.cnm_received(time, feedback);
+                    }
+                }
             }
         }
     }

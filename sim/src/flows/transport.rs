@@ -27,6 +27,8 @@ pub struct HostSettings {
     /// Settings of QCN reaction points, which replace RoCE's congestion `control`. Each flow adds its number and its
     /// host's to the seed.
     pub qcn: Option<ReactionSettings>,
+    /// Time from a congestion notification's arrival until its reaction point changes the rate.
+    pub qcn_delay: Picos,
 }
 
 impl Default for HostSettings {
@@ -40,6 +42,7 @@ impl Default for HostSettings {
             obeys_flows: false,
             obeys_rates: false,
             qcn: None,
+            qcn_delay: Picos::ZERO,
         }
     }
 }

@@ -15,9 +15,9 @@ const LONG: u64 = 1 << 40;
 
 /// Runs two flows from host 0 through a switch that samples (QCN) at its inputs.
 ///
-/// The culprit sends 3 Gb/s to host 4, which hosts 1 to 3 overload; the victim sends 7 Gb/s to host 5. Returns the
-/// records, the victim's payload rate in Gb/s, and the number of XOFFs to host 0.
-fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
+/// The culprit sends 3 Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the
+/// records after 60 ms, the victim's payload rate (Gb/s) in the second half, and the number of XOFFs to host 0.
+fn shared_input(qcn: Option<ReactionSettings>, delay: Picos) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
     (0..6).for_each(|_| _ = graph.add_host(switch, line(10, 100)));
@@ -37,7 +37,7 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
         }
         Arc::new(kind)
     });
-    let settings = HostSettings { qcn, ..HostSettings::default() };
+    let settings = HostSettings { qcn, qcn_delay: delay, ..HostSettings::default() };
     let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), settings);
     let mut add = |from, to, gbps: Option<u64>| {
         fabric.add_load_at(Listed(vec![flow(from, to, LONG)]), gbps.map(BitRate::from_gbps));
@@ -56,16 +56,28 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
 }
 
 #[test] // proves: sim-hosts
-fn culprit_gets_and_obeys_cnms_and_victim_gets_none() {
-    let (alone, slow, pauses) = shared_input(None);
+fn culprit_obeys_cnms_and_victim_gets_none() {
+    let (alone, slow, pauses) = shared_input(None, Picos::ZERO);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
     // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses of host 0 slow the victim, too.
     assert!(slow < 6.0, "{slow} Gb/s");
-    let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
+    let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD), Picos::ZERO);
     assert!(notified[..4].iter().all(|flow| flow.cnps > 0), "{notified:?}");
     assert_eq!(notified[4].cnps, 0);
     assert!((fast / 6.626 - 1.0).abs() < 0.01, "{fast} Gb/s");
     assert!(4 * fewer < pauses, "{fewer} pauses with QCN, {pauses} without");
+}
+
+#[test] // proves: sim-hosts
+fn hosts_react_to_cnms_after_their_delay() {
+    let run = |micros| shared_input(Some(ReactionSettings::STANDARD), Picos::from_micros(micros));
+    let (flows, fast, _) = run(3);
+    assert!(flows[..4].iter().all(|flow| flow.cnps > 0), "{flows:?}");
+    assert!((fast / 6.626 - 1.0).abs() < 0.01, "{fast} Gb/s");
+    // The run ends after 60 ms, before any reaction.
+    let (flows, slow, _) = run(60_000);
+    assert!(flows.iter().all(|flow| flow.cnps == 0), "{flows:?}");
+    assert!(slow < 6.0, "{slow} Gb/s");
 }
 
 #[test] // proves: sim-hosts

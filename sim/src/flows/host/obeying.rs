@@ -1,10 +1,12 @@
+use std::cmp::Reverse;
+
 use xoff_host::tcp::wire;
 use xoff_wire::units::Nanos;
 use xoff_wire::{Cnm, FlowKey, Header};
 
 use super::super::segment::{TCP, UDP, about, link_of};
 use super::super::sending::{Sending, Wait};
-use super::FlowHost;
+use super::{FlowHost, Timer, index};
 use crate::host::{address, ip};
 use crate::time::Picos;
 
@@ -21,9 +23,12 @@ impl FlowHost {
         let flow = about(&cnm).and_then(|(to, peer)| {
             self.sending.iter().position(|flow| (flow.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
         });
-        let reaction = flow.and_then(|flow| self.reactions.get_mut(flow)?.as_mut());
-        if !reaction.is_some_and(|reaction| reaction.cnm_received(now, cnm.feedback)) {
-            self.notices.note_unknown();
+        match flow.filter(|_| self.settings.qcn.is_some()) {
+            Some(flow) => {
+                let time = now.after(self.settings.qcn_delay);
+                self.timers.push(Reverse((time, Timer::React(index(flow), cnm.feedback))));
+            }
+            None => self.notices.note_unknown(),
         }
     }
 
