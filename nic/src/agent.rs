@@ -34,6 +34,7 @@ use crate::pending_stops::PendingStops;
 use crate::proof::Proof;
 use crate::response::{NEAR_TIMEOUT, Response};
 use crate::sockets::{Device, Receiver};
+use crate::stacked::Stacked;
 use crate::view::{NicView, list};
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
@@ -49,6 +50,8 @@ pub enum AgentError {
     NoDevice(String),
     #[error("the interface {0} was removed or renamed; start again when it is back")]
     DeviceRemoved(String),
+    #[error("{0}")]
+    NoMacControl(String),
     #[error(transparent)]
     NotPrivileged(XdpError),
     #[error(transparent)]
@@ -89,6 +92,11 @@ impl Agent {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
         let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
+        match Stacked::at(name) {
+            Some(Stacked::Deaf(reason)) => return Err(AgentError::NoMacControl(reason)),
+            Some(Stacked::Joined(reason)) => tracing::warn!("{reason}"),
+            None => {}
+        }
         check_agent_privileges().map_err(AgentError::NotPrivileged)?;
         let receiver = Receiver::open(&device).map_err(refused("cannot receive MAC control"))?;
         let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;

@@ -12,6 +12,7 @@ use crate::config::NicSettings;
 use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
+use crate::stacked::{Stacked, own_name};
 
 /// Drivers that keep MAC control from the host while the device's flow control is on.
 const SWALLOWING: [&str; 16] = [
@@ -61,6 +62,7 @@ pub enum MacControl {
 impl Facts {
     #[must_use]
     pub fn of(settings: &NicSettings) -> Facts {
+        let settings = &NicSettings { device: own_name(&settings.device), ..settings.clone() };
         let device = settings.device.as_str();
         let mut facts = Facts { device: device.to_owned(), ..Facts::default() };
         if Device::find(device).is_none() {
@@ -72,6 +74,7 @@ impl Facts {
         facts.look_at_queues();
         let (driver, obeys_pause) = driver(device).unwrap_or_default();
         facts.look_at_driver(&driver, obeys_pause);
+        facts.look_below(Stacked::at(device));
         facts.look_for_rdma(Path::new("/sys/class/infiniband"));
         facts.look_at_threads(settings);
         facts
@@ -104,6 +107,18 @@ impl Facts {
                 "devices of the driver {name} may pass no MAC control to the host: check that their own PFC is off (`dcb pfc show dev \
                  {device}`), and that `xoff nic status` counts pause frames"
             ));
+        }
+    }
+
+    fn look_below(&mut self, stacked: Option<Stacked>) {
+        let Some(stacked) = stacked else { return };
+        self.offloads = "superframes off (TSO, GSO, gso_max_segs 1)".into();
+        match stacked {
+            Stacked::Deaf(reason) => {
+                self.mac_control = MacControl::Swallowed;
+                self.errors.push(reason);
+            }
+            Stacked::Joined(reason) => self.warnings.push(reason),
         }
     }
 
@@ -177,6 +192,24 @@ mod tests {
         assert_eq!(look("e1000e", Some(true)), (MacControl::Swallowed, 1));
         assert_eq!(look("mlx5_core", Some(false)), (MacControl::Unknown, 1));
         assert_eq!(look("another", None), (MacControl::Unknown, 0));
+    }
+
+    #[test] // proves: host-service
+    fn device_without_mac_control_is_an_error_of_the_check() {
+        let look = |stacked| {
+            let mut facts = facts();
+            facts.look_at_driver(&Driver::named("macvlan"), None);
+            facts.look_below(stacked);
+            (
+                facts.mac_control,
+                facts.errors.len(),
+                facts.warnings.len(),
+                facts.offloads.contains("checksums"),
+            )
+        };
+        assert_eq!(look(None), (MacControl::Unknown, 0, 0, true));
+        assert_eq!(look(Some(Stacked::Deaf("no".into()))), (MacControl::Swallowed, 1, 0, false));
+        assert_eq!(look(Some(Stacked::Joined("no".into()))), (MacControl::Unknown, 0, 1, false));
     }
 
     #[test] // proves: host-service

@@ -24,6 +24,7 @@ mod proof;
 mod response;
 pub mod serve;
 mod sockets;
+mod stacked;
 mod view;
 mod wait;
 
@@ -31,5 +32,6 @@ pub use agent::{Agent, AgentError};
 pub use config::{DEFAULT_HTTP, NicMissing, NicSettings, NicWishes, class_map};
 pub use controller::{Change, PauseController};
 pub use response::{NEAR_TIMEOUT, Response};
+pub use stacked::own_name;
 pub use view::NicView;
 pub use wait::await_device;
