@@ -13,7 +13,7 @@ use futures::stream::FuturesUnordered;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 use tokio::time::MissedTickBehavior;
-use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::{Conversation, Group, Notification, Notifications, QueueEvent};
 use xoff_wire::units::{ETHERNET_HEADER, PortId};
@@ -96,6 +96,24 @@ fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
 
+/// Returns the names of a device besides its own; a port may have been opened by one of them.
+fn alternative_names(link: &LinkMessage) -> Vec<&str> {
+    let lists = link.attributes.iter().filter_map(|attribute| match attribute {
+        LinkAttribute::PropList(list) => Some(list),
+        _ => None,
+    });
+    let names = lists.flatten().filter_map(|property| match property {
+        Prop::AltIfName(name) => Some(name.as_str()),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Returns whether a device lost the name `before`, which may have been an alternative one.
+fn is_renamed(before: &str, link: &LinkMessage) -> bool {
+    !alternative_names(link).contains(&before)
+}
+
 fn state(link: &LinkMessage) -> Link {
     let needed = LinkFlags::Up | LinkFlags::LowerUp;
     if link.header.flags.contains(needed) { Link::Up } else { Link::Down }
@@ -150,17 +168,22 @@ impl Links {
             LinkAttribute::IfName(name) => Some(name),
             _ => None,
         });
+        let alternative_names = alternative_names(link);
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
             let is_missing = port.link.get() == Link::Gone;
             if port.now().ifindex == link.header.index
                 && !is_missing
                 && let Some((name, before)) = name.and_then(|name| Some((name, port.device.replace(name)?)))
+                && is_renamed(&before, link)
             {
                 let port = view.name_of(id);
                 tracing::warn!(%port, device = %name, "the port's device was renamed; its former name is {before}");
             }
-            let is_back = |opener: &Opener| name.is_some_and(|name| *name == opener.device(id));
+            let is_back = |opener: &Opener| {
+                let device = opener.device(id);
+                name.is_some_and(|name| *name == device) || alternative_names.contains(&device.as_str())
+            };
             if is_missing && self.opener.as_ref().is_some_and(is_back) {
                 self.open(id);
             }

@@ -20,7 +20,9 @@ use xoff_host::values;
 use xoff_nic::egress::{self, Egress, Removed};
 use xoff_nic::facts::{Facts, MacControl};
 use xoff_nic::serve::RunningAgent;
-use xoff_nic::{Agent, AgentError, NicSettings, NicView, NicWishes, await_device, class_map, guard};
+use xoff_nic::{
+    Agent, AgentError, NicSettings, NicView, NicWishes, await_device, class_map, guard, own_name,
+};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::cli::{self, EXIT_CANNOT};
@@ -248,6 +250,7 @@ pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
 }
 
 fn restore(device: &str) -> miette::Result<ExitCode> {
+    let device = &own_name(device);
     let ifindex = egress::index_of(device).into_diagnostic()?;
     let Some(removed) = Egress::restore(ifindex).into_diagnostic()? else {
         cli::print(format!("nothing to restore: no killed xoff has left settings at {device}\n"))?;
@@ -296,6 +299,8 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
 }
 
 fn start(settings: &NicSettings) -> miette::Result<Result<(Agent, Option<ControlHandle>), AgentError>> {
+    // The device keeps its name while the agent runs, but may lose an alternative one.
+    let settings = &NicSettings { device: own_name(&settings.device), ..settings.clone() };
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {
         miette!("{error}. Give each agent of a network namespace its own address, such as --http 127.0.0.1:9466, or --http off")

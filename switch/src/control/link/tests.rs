@@ -94,6 +94,23 @@ fn port_keeps_its_device_after_the_device_is_renamed() {
     assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
 }
 
+#[test] // proves: devices
+fn port_opened_by_alternative_name_takes_own_name() {
+    let (mut view, _inbox) = view();
+    Arc::get_mut(&mut view).unwrap().ports[0] =
+        PortView::new("enp9s0", 0, device(7, FickleDriver::default()));
+    let mut links = Links::new(Arc::clone(&view), None).unwrap();
+    let mut link = xoff_netlink::link_at(7);
+    link.attributes = vec![
+        LinkAttribute::IfName("eth0".into()),
+        LinkAttribute::PropList(vec![Prop::AltIfName("enp9s0".into()), Prop::AltIfName("other".into())]),
+    ];
+    assert_eq!(alternative_names(&link), ["enp9s0", "other"]);
+    assert!(is_renamed("eth1", &link) && !is_renamed("enp9s0", &link));
+    links.found(&link);
+    assert_eq!(view.ports[0].device.get(), "eth0");
+}
+
 #[test] // proves: reload
 fn port_removed_while_device_returns_is_closed() {
     const FILE: &str = r#"port = [{ name = "left", device = "l0", speed = "1G" }, { name = "right", device = "r0", speed = "1G" }]"#;
