@@ -52,7 +52,7 @@ xoff_config::keys! {
 
 xoff_config::keys! {
     struct HostKeys {
-        name: String = node_name;
+        name: String = host_name;
         switch: EndName = end_name;
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
@@ -235,6 +235,25 @@ fn node_name(value: &Value<'_>) -> Parsed<String> {
     })
 }
 
+fn host_name(value: &Value<'_>) -> Parsed<String> {
+    node_name(value).and_then(|name| match is_address(&name) {
+        false => Ok(name),
+        true => {
+            Err("a name that is no number: programs read 1 and 0x10 as IP addresses, and do not look them up"
+                .into())
+        }
+    })
+}
+
+/// Returns whether programs read a node's name as a decimal, octal or hexadecimal IPv4 address (`inet_aton`).
+fn is_address(name: &str) -> bool {
+    let hexadecimal = name.strip_prefix("0x").or_else(|| name.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit()),
+        None => name.chars().all(|c| c.is_ascii_digit()),
+    }
+}
+
 fn hosts(value: &Value<'_>) -> Parsed<HostsKey> {
     let allowed =
         || format!("a number of hosts from 1 to {HOSTS_MAX}, or a list of names such as [\"h1\", \"h2\"]");
@@ -242,7 +261,7 @@ fn hosts(value: &Value<'_>) -> Parsed<HostsKey> {
         return Ok(HostsKey::Count(count));
     }
     let names = value.as_array().ok_or_else(allowed)?;
-    let name = |entry: &Value<'_>| node_name(entry).map(|name| (name, entry.span));
+    let name = |entry: &Value<'_>| host_name(entry).map(|name| (name, entry.span));
     names
         .iter()
         .map(name)
@@ -342,5 +361,34 @@ fn plain(value: &Value<'_>) -> Option<String> {
             entries.iter().map(plain).collect::<Option<Vec<_>>>().map(|entries| entries.join(","))
         }
         ValueInner::Table(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_config::Machine;
+
+    use super::*;
+    use crate::config::Network;
+
+    // proves: lab-lifecycle
+    #[test]
+    fn host_named_as_a_number_is_refused() {
+        let read = |text: &str| Network::from_toml("lab.toml", text, "lab", &Machine::default());
+        let listed = |name: &str| read(&format!("[[switch]]\nname = \"s1\"\nhosts = [{name:?}, \"h2\"]\n"));
+        let of_its_own = |name: &str| {
+            read(&format!(
+                "[[switch]]\nname = \"s1\"\nhosts = 1\n[[host]]\nname = {name:?}\nswitch = \"s1\"\n"
+            ))
+        };
+        for name in ["1", "010", "0x10", "0XaB"] {
+            for refused in [listed(name), of_its_own(name)] {
+                let message = refused.map(drop).map_err(|error| format!("{error:?}"));
+                assert!(message.as_ref().is_err_and(|it| it.contains("no number")), "{name}: {message:?}");
+            }
+        }
+        for name in ["0x", "0xg", "1a", "h_1", "host"] {
+            assert!(listed(name).is_ok() && of_its_own(name).is_ok(), "{name}");
+        }
     }
 }
