@@ -371,8 +371,7 @@ mod tests {
     use super::*;
     use crate::config::Network;
 
-    // proves: lab-lifecycle
-    #[test]
+    #[test] // proves: lab-lifecycle
     fn host_named_as_a_number_is_refused() {
         let read = |text: &str| Network::from_toml("lab.toml", text, "lab", &Machine::default());
         let listed = |name: &str| read(&format!("[[switch]]\nname = \"s1\"\nhosts = [{name:?}, \"h2\"]\n"));

@@ -192,7 +192,11 @@ fn counts(network: &NetworkStatus, end: &EndStatus) -> Option<EndCounts> {
     if end.is_switch {
         let switch = network.switches.iter().find(|switch| switch.name == end.node)?;
         let ports = network.all_of(switch).flat_map(|status| &status.ports);
-        return ports.filter(|port| port.name == end.port).map(of_port).reduce(EndCounts::and);
+        let mut counts = ports.filter(|port| port.name == end.port).map(of_port).reduce(EndCounts::and)?;
+        let restarts = network.restarts.iter().filter(|restart| restart.node == end.node);
+        let arrived = restarts.filter_map(|restart| restart.arrived_at.get(&end.port)).sum();
+        counts.lost.push(("restart", arrived));
+        return Some(counts);
     }
     let host = network.hosts.iter().find(|host| host.name == end.node)?;
     let interface = host.interfaces.iter().find(|interface| interface.device == end.port)?;
@@ -273,6 +277,7 @@ pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String
 #[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_flow_control::drop_reason::DropReason;
+    use xoff_switch::control::status::Status;
 
     use super::*;
     use crate::line::{Carried, LostFrames};
@@ -288,6 +293,21 @@ mod tests {
 
     fn interface(network: &mut NetworkStatus) -> &mut InterfaceCounters {
         network.hosts[0].interfaces[0].counters.as_mut().unwrap()
+    }
+
+    fn restart(switch: &Status, arrived: u64) -> Restart {
+        Restart {
+            node: switch.name.clone(),
+            part: RestartedPart::Switch,
+            at_nanos: 1,
+            queued: 3,
+            arrived_meanwhile: arrived,
+            arrived_at: [("left".to_owned(), arrived)].into(),
+            programs: 0,
+            queue_dropped: 0,
+            switch: None,
+            failed: Vec::new(),
+        }
     }
 
     #[test] // proves: lab-account
@@ -358,17 +378,8 @@ mod tests {
             promise(|network| {
                 let mut status = network.switches[0].clone();
                 status.verdict.lossless_lost = lossless_lost;
-                network.restarts = vec![Restart {
-                    node: status.name.clone(),
-                    part: RestartedPart::Switch,
-                    at_nanos: 1,
-                    queued: 3,
-                    arrived_meanwhile: 4,
-                    programs: 0,
-                    queue_dropped: 0,
-                    switch: Some(Box::new(status)),
-                    failed: Vec::new(),
-                }];
+                network.restarts =
+                    vec![Restart { switch: Some(Box::new(status)), ..restart(&network.switches[0], 4) }];
             })
         };
         assert_eq!([restarted(0), restarted(1)], [Promise::Kept, Promise::NotKept]);
@@ -386,6 +397,7 @@ mod tests {
     fn account_text_lists_link_ends_classes_and_losses() {
         let mut network = network();
         interface(&mut network).queue_dropped = 12_345;
+        network.restarts = vec![restart(&network.switches[0], 4)];
         let account = Account::of(network, Vec::new(), Vec::new());
         let text = account.text();
         let line = |words: &[&str]| {
@@ -393,7 +405,7 @@ mod tests {
             assert!(found, "no line contains {words:?}:\n{text}");
         };
         line(&["h1 - s1", "h1:eth0", "1,234", "77", "queue 12,345"]);
-        line(&["s1:left", "unseen 3"]);
+        line(&["s1:left", "unseen 3", "restart 4"]);
         line(&["s1", "3 lossless", "1,000", "headroom_exhausted"]);
         line(&["NOT LOSSLESS: 12,345 frames were dropped at hosts"]);
         let json = serde_json::to_string(&account).unwrap();

@@ -1,8 +1,9 @@
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use xoff_config::{Config, Machine};
-use xoff_switch::control::status::PortStatus;
+use xoff_switch::control::status::{PortStatus, Status};
 use xoff_switch::control::{Answer, SwitchView, snapshot};
 use xoff_switch::machine;
 use xoff_switch::run::RunError;
@@ -11,12 +12,15 @@ use super::links::Refusal;
 use super::running::{source, switch_config};
 use super::view::{Restart, RestartedPart, SwitchState};
 use super::{NetworkError, RunningNetwork, leftovers};
+use crate::Device;
 use crate::config::{End, LinkRates, Network, Place};
 use crate::switches::SwitchHandle;
 
 const AGAIN: &str = "end the lab and start it again";
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+const READINGS: usize = 16;
+const BETWEEN_READINGS: Duration = Duration::from_millis(2);
 
 impl RunningNetwork {
     /// Restarts a switch, or a host's agents; unless `agent_only`, also ends the host's programs.
@@ -62,10 +66,13 @@ impl RunningNetwork {
         };
         let mut restart = self.view.restart(&name, RestartedPart::Switch);
         let state = self.view.switches().swap_remove(switch);
+        let earlier = match &state {
+            SwitchState::Running(view, _) => self.missed(switch, view),
+            SwitchState::Ended(_) => BTreeMap::new(),
+        };
         let (SwitchState::Running(view, _), Some(ended)) = (state, self.switches.stop_one(switch)) else {
             return Err(Refusal::new(format!("{name} does not run"), AGAIN));
         };
-        let before = self.frames_at(switch);
         let status = Box::new(ended.unwrap_or_else(|error| {
             restart.failed.push(format!("{name}: {error}"));
             snapshot(&view, &vec![Answer::Silent; view.workers.len()])
@@ -81,9 +88,8 @@ impl RunningNetwork {
                 {
                     restart.failed.push(format!("{name} keeps the line rates of the file: {error}"));
                 }
-                // Frames that the new switch has received by now are not lost.
-                let arrived = self.frames_at(switch).saturating_sub(before);
-                restart.arrived_meanwhile = arrived.saturating_sub(received(view));
+                restart.arrived_at = lost(&earlier, &received(&status), &self.missed(switch, view));
+                restart.arrived_meanwhile = restart.arrived_at.values().sum();
                 restart.switch = Some(status);
                 self.view.set_switch(switch, handle.into());
                 Ok(restart)
@@ -117,12 +123,35 @@ impl RunningNetwork {
         }
     }
 
-    fn frames_at(&self, switch: usize) -> u64 {
+    /// Returns the frames that arrived at each port's device and that the running switch did not receive, such as those from before its
+    /// start. Frames on their way to the switch make a reading too large, so the least of several readings is right.
+    fn missed(&self, switch: usize, view: &SwitchView) -> BTreeMap<String, i64> {
+        let mut missed = BTreeMap::new();
+        for _ in 0..READINGS {
+            // Read the switch first: a frame that arrives later can only enlarge the difference.
+            let received = received(&snapshot(view, &vec![Answer::Silent; view.workers.len()]));
+            for (port, frames) in self.frames_at(switch) {
+                let reading = signed(frames) - signed(received.get(&port).copied().unwrap_or(0));
+                missed
+                    .entry(port)
+                    .and_modify(|least: &mut i64| *least = reading.min(*least))
+                    .or_insert(reading);
+            }
+            thread::sleep(BETWEEN_READINGS);
+        }
+        missed
+    }
+
+    fn frames_at(&self, switch: usize) -> Vec<(String, u64)> {
+        let ports = &self.view.network.switches[switch].config.switch.ports;
         let links = self.view.network.links.iter().zip(&self.view.wires);
         let devices = links.flat_map(|(link, wire)| link.ends.iter().zip(wire.ends()));
-        let at_switch =
-            devices.filter(|(end, _)| matches!(end, End::Port { switch: of, .. } if *of == switch));
-        at_switch.map(|(_, device)| device.counters().map_or(0, |counters| counters.rx_packets)).sum()
+        let at_switch = devices.filter_map(|(end, device)| match *end {
+            End::Port { switch: of, port } if of == switch => Some((ports[port].name.clone(), device)),
+            _ => None,
+        });
+        let frames = |device: &Device| device.counters().map_or(0, |counters| counters.rx_packets);
+        at_switch.map(|(port, device)| (port, frames(device))).collect()
     }
 
     fn restart_host(&mut self, host: usize, agent_only: bool) -> Result<Restart, Refusal> {
@@ -165,17 +194,49 @@ fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }
 
-fn received(view: &SwitchView) -> u64 {
-    let status = snapshot(view, &vec![Answer::Silent; view.workers.len()]);
+/// Returns the frames lost at each port by a restart: `earlier` are those that the old switch had [missed](RunningNetwork::missed) while it
+/// ran, `received` those that it received until its end, and `now` those that the new switch has missed.
+fn lost(
+    earlier: &BTreeMap<String, i64>,
+    received: &BTreeMap<String, u64>,
+    now: &BTreeMap<String, i64>,
+) -> BTreeMap<String, u64> {
+    let of_port = |(port, now): (&String, &i64)| {
+        let before = earlier.get(port).copied().unwrap_or(0);
+        let received = signed(received.get(port).copied().unwrap_or(0));
+        (port.clone(), u64::try_from(now - before - received).unwrap_or(0))
+    };
+    now.iter().map(of_port).collect()
+}
+
+fn signed(frames: u64) -> i64 {
+    i64::try_from(frames).unwrap_or(i64::MAX)
+}
+
+fn received(status: &Status) -> BTreeMap<String, u64> {
     let of_port = |port: &PortStatus| {
         let data: u64 = port.classes.iter().map(|class| class.rx_frames).sum();
         let pauses = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
         data + pauses + port.lldp.frames_received
     };
-    status.ports.iter().map(of_port).sum()
+    status.ports.iter().map(|port| (port.name.clone(), of_port(port))).collect()
 }
 
 fn refusal(error: &NetworkError) -> Refusal {
     let help = miette::Diagnostic::help(error).map(|help| help.to_string());
     Refusal { message: error.to_string(), help }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test] // proves: lab-account
+    fn restart_counts_frames_that_no_process_received() {
+        // 10 frames came before the start of the old switch. Of 120 other frames, the new switch received none.
+        let (earlier, now) = ([("a".to_owned(), 10)].into(), [("a".to_owned(), 130)].into());
+        let with = |received: u64| lost(&earlier, &[("a".to_owned(), received)].into(), &now)["a"];
+        assert_eq!([with(100), with(119), with(120), with(121)], [20, 1, 0, 0]);
+        assert_eq!(lost(&BTreeMap::new(), &BTreeMap::new(), &now)["a"], 130);
+    }
 }

@@ -47,6 +47,9 @@ pub struct Restart {
     pub queued: u64,
     /// Frames lost because no switch ran when they arrived.
     pub arrived_meanwhile: u64,
+    /// The same frames by port.
+    #[serde(default)]
+    pub arrived_at: BTreeMap<String, u64>,
     pub programs: usize,
     /// Lossless frames that the host's queueing disciplines dropped before its agent ended.
     pub queue_dropped: u64,
@@ -240,6 +243,7 @@ impl NetworkView {
             at_nanos: self.uptime_nanos(),
             queued: 0,
             arrived_meanwhile: 0,
+            arrived_at: BTreeMap::new(),
             programs: 0,
             queue_dropped: 0,
             switch: None,
