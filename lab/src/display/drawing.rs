@@ -88,6 +88,7 @@ fn node(svg: &mut String, network: &NetworkStatus, place: &NodeBox<'_>) {
             host.interfaces.iter().filter_map(|it| it.counters).map(|counters| counters.dropped()).sum();
         let kind = if host.nic { "obeys pauses" } else { "no agent" };
         lines.push(match dropped {
+            _ if host.lost_namespace.is_some() => ("namespace gone".to_owned(), RED),
             _ if host.lacks_agent() => ("agent does not answer".to_owned(), RED),
             0 => (kind.to_owned(), QUIET),
             dropped => (format!("{dropped} dropped"), RED),

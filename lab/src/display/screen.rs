@@ -58,9 +58,15 @@ pub(super) fn conclusions(now: &NetworkStatus) -> Vec<String> {
             host.name
         )
     });
+    let lost = now.hosts.iter().filter_map(|host| host.lost_namespace.as_ref());
+    let lost = lost.map(|lost| {
+        format!(
+            "FAILED: {lost}, so the host's programs are not at the lab's devices; end the lab and start it again"
+        )
+    });
     let lines = now.links.iter().filter_map(LinkStatus::failure_text);
     let lines = lines.map(|failure| format!("FAILED: {failure}; end the lab and start it again"));
-    std::iter::once(losses).chain(failed).chain(lines).collect()
+    std::iter::once(losses).chain(failed).chain(lost).chain(lines).collect()
 }
 
 pub(super) const HOSTS: [&str; 7] = ["host", "device", "address", "sent", "received", "dropped", "pauses"];
@@ -104,6 +110,7 @@ pub(super) fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> Vec<
                 Some((counters, between(now, before)))
             });
             let agent = match &interface.agent {
+                _ if host.lost_namespace.is_some() => "NAMESPACE GONE".into(),
                 None if host.nic => "AGENT GONE OR SILENT".into(),
                 None => "-".into(),
                 Some(agent) => {
@@ -200,5 +207,9 @@ mod tests {
         line(&without_agent, &["FAILED: the delay line of h1-s1 ended: its thread panicked"]);
         line(&without_agent, &["h1", "eth0", "AGENT GONE OR SILENT"]);
         line(&without_agent, &["FAILED: the agent of host h1 does not answer"]);
+        now.hosts[0].lost_namespace = Some("the namespace of host h1 (netns c1) is gone".into());
+        let lost = text(&now, None);
+        line(&lost, &["h1", "eth0", "NAMESPACE GONE"]);
+        line(&lost, &["FAILED: the namespace of host h1 (netns c1) is gone, so", "start it again"]);
     }
 }

@@ -81,6 +81,9 @@ pub enum NetworkError {
         "run the program inside the virtual machine; `xoff lab capture {host}` shows its frames"
     ))]
     Guest { host: String },
+    #[error("{reason}, so the lab's devices are not in the host's present namespace")]
+    #[diagnostic(help("end the lab (`xoff lab down`) and start it again (`xoff lab up`)"))]
+    LostNamespace { reason: String },
     #[error("lab {lab} has no link {link:?}")]
     #[diagnostic(help("links of this lab: {links}; for a node with a single link, give the node's name"))]
     NoLink { lab: String, link: String, links: String },

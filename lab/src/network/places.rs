@@ -1,8 +1,10 @@
 //! Existing namespaces of hosts, kept open because a process may end and its id may be reused.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::config::{Host, Place};
@@ -15,6 +17,29 @@ pub(super) struct Found {
     pub(super) net: File,
     /// Namespaces that programs of the host enter, if it is a process or container.
     pub(super) programs: Option<Held>,
+    /// `None` for the namespace of this process.
+    pub(super) origin: Option<Origin>,
+}
+
+/// File by which the host's namespace was found.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    file: PathBuf,
+    inode: u64,
+}
+
+impl Origin {
+    fn new(file: impl Into<PathBuf>, net: &File) -> io::Result<Origin> {
+        Ok(Origin { file: file.into(), inode: net.metadata()?.ino() })
+    }
+
+    /// Describes what happened to the namespace; `None` if the file still leads to it.
+    pub(super) fn loss(&self) -> Option<&'static str> {
+        match fs::metadata(&self.file).map(|file| file.ino()) {
+            Ok(inode) => (inode != self.inode).then_some("was replaced"),
+            Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some("is gone"),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -42,8 +67,11 @@ impl Held {
 pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
     let no_place = |reason: String| NetworkError::NoPlace { host: host.name.clone(), reason };
     let of_process = |pid: &str, what: &str| -> Result<Option<Found>, NetworkError> {
-        let found =
-            Held::of(pid).and_then(|held| Ok(Found { net: held.net.try_clone()?, programs: Some(held) }));
+        let found = Held::of(pid).and_then(|held| {
+            let origin = Origin::new(format!("/proc/{pid}/ns/net"), &held.net)?;
+            let origin = Some(origin).filter(|_| pid != "self");
+            Ok(Found { net: held.net.try_clone()?, programs: Some(held), origin })
+        });
         found.map(Some).map_err(|error| no_place(format!("{what} does not exist (/proc/{pid}/ns: {error})")))
     };
     match &host.place {
@@ -55,7 +83,9 @@ pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
                     "namespace {name} does not exist; create it with `ip netns add {name}` ({path}: {error})"
                 ))
             })?;
-            Ok(Some(Found { net, programs: None }))
+            let origin = Origin::new(&path, &net)
+                .map_err(|error| no_place(format!("{path} cannot be read: {error}")))?;
+            Ok(Some(Found { net, programs: None, origin: Some(origin) }))
         }
         Place::Pid(pid) => of_process(&pid.to_string(), &format!("process {pid}")),
         Place::Container(name) => {
@@ -85,4 +115,23 @@ fn container(name: &str) -> Result<i32, String> {
         "container {name} cannot be found ({}); start the container first, or give the `pid` of one of its processes",
         errors.join("; ")
     ))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test] // proves: lab-lifecycle
+    fn replaced_or_deleted_namespace_file_is_a_loss() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c1");
+        let file = File::create(&path).unwrap();
+        let origin = Origin::new(&path, &file).unwrap();
+        assert_eq!(origin.loss(), None);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(origin.loss(), Some("is gone"));
+        File::create(&path).unwrap();
+        assert_eq!(origin.loss(), Some("was replaced"));
+    }
 }

@@ -15,7 +15,7 @@ use super::agents::Agents;
 use super::leftovers::{self, Mark};
 use super::links::{LinkStatus, Wire};
 use super::names::{self, Entrance};
-use super::places::{self, Held};
+use super::places::{self, Held, Origin};
 use super::sinks::ControlSink;
 use super::view::{SwitchState, socket_drops};
 use super::{NetworkError, NetworkView};
@@ -69,6 +69,7 @@ struct NodeNamespaces {
     namespace: Namespace,
     entrance: Entrance,
     held: Option<Held>,
+    origin: Option<Origin>,
 }
 
 impl RunningNetwork {
@@ -91,6 +92,7 @@ impl RunningNetwork {
         let is_made = |(host, _): &(&Host, &NodeNamespaces)| host.place == Place::Fresh;
         let made = network.hosts.iter().zip(&hosts).filter(is_made).map(|(_, node)| node).chain(&nodes);
         let made = made.map(|node| node.namespace.inode()).collect();
+        let origins = hosts.iter().map(|node| node.origin.clone()).collect();
         let switches: Vec<(Namespace, Config)> =
             nodes.into_iter().map(|node| node.namespace).zip(configs).collect();
         let (hosts, held): (Vec<Namespace>, Vec<Option<Held>>) =
@@ -128,6 +130,7 @@ impl RunningNetwork {
         let view = Arc::new(NetworkView {
             network,
             entrances,
+            origins,
             devices,
             socket_drops_before,
             ties,
@@ -287,9 +290,10 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
 fn place(host: &Host, mark: &str, names: &str) -> Result<NodeNamespaces, NetworkError> {
     let Some(found) = places::find(host)? else { return fresh(&host.name, mark, names) };
     let namespace = Namespace::existing(&host.name, found.net)?;
+    let origin = found.origin;
     match found.programs {
-        Some(held) => Ok(NodeNamespaces { namespace, entrance: held.entrance(), held: Some(held) }),
-        None => furnished(namespace, names),
+        Some(held) => Ok(NodeNamespaces { namespace, entrance: held.entrance(), held: Some(held), origin }),
+        None => Ok(NodeNamespaces { origin, ..furnished(namespace, names)? }),
     }
 }
 
@@ -301,7 +305,8 @@ fn fresh(name: &str, mark: &str, names: &str) -> Result<NodeNamespaces, NetworkE
 
 fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, NetworkError> {
     namespace.furnish(names.to_owned())?;
-    Ok(NodeNamespaces { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
+    let entrance = Entrance::below(&namespace.entrance());
+    Ok(NodeNamespaces { entrance, namespace, held: None, origin: None })
 }
 
 struct Wired {

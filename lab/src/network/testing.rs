@@ -62,6 +62,7 @@ pub fn network() -> NetworkStatus {
     let host = |(number, port): (usize, &PortStatus)| HostStatus {
         name: format!("h{number}"),
         place: "namespace".into(),
+        lost_namespace: None,
         nic: false,
         interfaces: vec![InterfaceStatus {
             device: "eth0".into(),

@@ -9,6 +9,7 @@ use tokio::runtime;
 use super::agents;
 use super::links::{self, DroppedAt, EndStatus, LinkChange, LinkStatus, Refusal, Wire};
 use super::names::Entrance;
+use super::places::Origin;
 use crate::config::{End, Host, Network, Place, SwitchNode};
 use crate::switches::SwitchHandle;
 use xoff_wire::units::BitRate;
@@ -72,6 +73,10 @@ pub struct HostStatus {
     pub name: String,
     /// Kind and name of the namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
+    /// Reason why the host's programs are no longer at the lab's devices.
+    #[serde(default)]
+    pub lost_namespace: Option<String>,
+    /// True if the host should have an agent.
     pub nic: bool,
     pub interfaces: Vec<InterfaceStatus>,
     /// Datagrams dropped because a socket's receive buffer was full; zero for a virtual machine.
@@ -123,6 +128,9 @@ pub struct Description {
     pub entrances: BTreeMap<String, Entrance>,
     /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
+    /// Hosts whose namespace is gone or was replaced, with that reason.
+    #[serde(default)]
+    pub lost_namespaces: BTreeMap<String, String>,
     pub links: Vec<LinkStatus>,
     pub page: Option<String>,
 }
@@ -144,6 +152,8 @@ impl From<SwitchHandle> for SwitchState {
 pub struct NetworkView {
     pub(super) network: Network,
     pub(super) entrances: Vec<Entrance>,
+    /// Places of the hosts' namespaces, if these existed before the network.
+    pub(super) origins: Vec<Option<Origin>>,
     pub(super) devices: Vec<Vec<Device>>,
     pub(super) socket_drops_before: Vec<u64>,
     pub(super) ties: Vec<Tie>,
@@ -164,6 +174,7 @@ impl NetworkView {
             name: self.network.name.clone(),
             variables: super::names::variables(&self.network, &self.entrances),
             guests: self.guests().map(|host| host.name.clone()).collect(),
+            lost_namespaces: self.lost_namespaces(),
             entrances: names.cloned().zip(self.entrances.iter().cloned()).collect(),
             links: self.links(),
             page: self.page.get().cloned(),
@@ -344,17 +355,25 @@ impl NetworkView {
         dropped
     }
 
+    /// Returns the hosts whose namespace is gone or was replaced, with that reason.
+    #[must_use]
+    pub fn lost_namespaces(&self) -> BTreeMap<String, String> {
+        let hosts = self.network.hosts.iter().enumerate();
+        hosts.filter_map(|(index, host)| Some((host.name.clone(), self.lost_namespace(index)?))).collect()
+    }
+
+    fn lost_namespace(&self, host: usize) -> Option<String> {
+        let loss = self.origins[host].as_ref()?.loss()?;
+        let host = &self.network.hosts[host];
+        Some(format!("the namespace of host {} ({}) {loss}", host.name, place(host)))
+    }
+
     fn host(&self, index: usize) -> HostStatus {
         let host = &self.network.hosts[index];
         HostStatus {
             name: host.name.clone(),
-            place: match &host.place {
-                Place::Fresh => "namespace".into(),
-                Place::Netns(name) => format!("netns {name}"),
-                Place::Pid(pid) => format!("pid {pid}"),
-                Place::Container(name) => format!("container {name}"),
-                Place::Tap(name) => format!("tap {name}"),
-            },
+            place: place(host),
+            lost_namespace: self.lost_namespace(index),
             nic: host.nic.is_some(),
             interfaces: (0..host.interfaces.len()).map(|number| self.interface(index, number)).collect(),
             socket_drops: socket_drops(host, &self.devices[index])
@@ -413,7 +432,17 @@ impl NetworkView {
     }
 }
 
-/// Returns the UDP datagrams dropped at full receive buffers (`RcvbufErrors`); zero for a virtual machine.
+fn place(host: &Host) -> String {
+    match &host.place {
+        Place::Fresh => "namespace".into(),
+        Place::Netns(name) => format!("netns {name}"),
+        Place::Pid(pid) => format!("pid {pid}"),
+        Place::Container(name) => format!("container {name}"),
+        Place::Tap(name) => format!("tap {name}"),
+    }
+}
+
+/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };

@@ -1,10 +1,14 @@
-use std::collections::BTreeMap;
+//! Runs a network: makes it, answers clients, waits for its end, and accounts for its frames.
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use miette::IntoDiagnostic as _;
@@ -20,13 +24,14 @@ use crate::cli;
 use xoff_lab::display;
 use xoff_lab::network::control::{self, Claim, Event, RestartRequest};
 use xoff_lab::network::view::Description;
-use xoff_lab::network::{Account, NetworkError, RunningNetwork, enter, leftovers};
+use xoff_lab::network::{Account, NetworkError, NetworkView, RunningNetwork, enter, leftovers};
 use xoff_switch::confine::Confinement;
 use xoff_switch::control::ControlHandle;
 use xoff_switch::control::logging::{self, Log};
 
 const LOG: &str = "warn";
 const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Kept {
     // Drop the page first, because its thread reads the counters of the network.
@@ -65,6 +70,8 @@ impl Kept {
         claim.answer(up.view().clone(), tell.clone())?;
         let to = tell.clone();
         spawn(move || _ = signals.forever().try_for_each(|signal| to.send(Event::Signal(signal))))?;
+        let watched = Arc::downgrade(up.view());
+        spawn(move || tell_lost_namespaces(&watched))?;
         Ok(Kept { _page: page, up, events, tell, _claim: claim, _log: log })
     }
 
@@ -171,6 +178,21 @@ pub(super) fn run(
         ));
     }
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
+}
+
+/// Reports each host whose namespace is gone or was replaced, once.
+fn tell_lost_namespaces(view: &Weak<NetworkView>) {
+    let mut told = BTreeSet::new();
+    while let Some(lost) = view.upgrade().map(|view| view.lost_namespaces()) {
+        for (host, reason) in lost {
+            if told.insert(host) {
+                tracing::error!(
+                    "{reason}, so the host's programs are not at the lab's devices; end the lab and start it again"
+                );
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 pub(super) fn tell_page(page: Option<&str>) {

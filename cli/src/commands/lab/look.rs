@@ -11,7 +11,7 @@ use crate::cli;
 use xoff_lab::display;
 use xoff_lab::network::control::{Request, ask};
 use xoff_lab::network::links::{self, LinkStatus};
-use xoff_lab::network::view::{Description, HostStatus};
+use xoff_lab::network::view::Description;
 use xoff_lab::network::{NetworkError, NetworkStatus};
 
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
@@ -28,7 +28,7 @@ pub(super) fn status(lab: &str, watch: Option<Duration>, json: bool) -> miette::
             clear.to_owned() + &display::text(&now, before.as_ref())
         };
         let (ControlFlow::Continue(()), Some(period)) = (cli::print_more(text)?, watch) else {
-            let is_whole = !now.hosts.iter().any(HostStatus::lacks_agent);
+            let is_whole = !now.hosts.iter().any(|host| host.lacks_agent() || host.lost_namespace.is_some());
             return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(cli::EXIT_CANNOT) });
         };
         before = Some(now);
@@ -116,6 +116,7 @@ mod tests {
             name: "n".into(),
             variables: Default::default(),
             guests: Default::default(),
+            lost_namespaces: Default::default(),
             page: None,
             entrances: Default::default(),
             links: vec![

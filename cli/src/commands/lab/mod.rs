@@ -348,6 +348,9 @@ fn at_node(
         let names: Vec<String> = description.entrances.into_keys().collect();
         return Err(NetworkError::NoNode { lab, node: node.to_owned(), nodes: names.join(", ") }.into());
     };
+    if let Some(reason) = description.lost_namespaces.get(node) {
+        return Err(NetworkError::LostNamespace { reason: reason.clone() }.into());
+    }
     enter(entrance).map_err(NetworkError::io(format!("enter {node} of lab {lab}")))?;
     let (program, arguments) = command.split_first().expect("clap accepted an empty command");
     let mut program = Program::new(program);
