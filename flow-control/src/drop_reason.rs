@@ -22,7 +22,8 @@ pub enum DropReason {
     Isolated,
     /// Frame received by a LAG member that LACP does not let collect.
     NotCollecting,
-    /// Frame without an egress port: no other port of its VLAN has a link, or flooding is off.
+    /// Frame without an egress port: no other port of its VLAN has a link (and, in a group with LACP, has joined), or
+    /// flooding is off.
     NoDestination,
     /// Multicast frame to a group without a listener at another port, in a VLAN with snooping.
     NoListener,

@@ -155,7 +155,7 @@ impl Host for Aggregators {
                 }
             }
             group.advance(now);
-            let name = group.name().to_owned();
+            let (name, is_idle) = (group.name().to_owned(), group.is_idle());
             for (port, member) in group.members() {
                 let handled = &mut handled[port.index()];
                 if handled.state != Some(member.state()) {
@@ -167,7 +167,9 @@ impl Host for Aggregators {
                 if sent == Some(false) {
                     member.send_again();
                 }
-                view.lacp.lock()[port.index()].note(member, sent == Some(true));
+                let at = &mut view.lacp.lock()[port.index()];
+                at.idle_since = is_idle.then(|| at.idle_since.unwrap_or(now));
+                at.note(member, sent == Some(true));
             }
             next = next.min(group.next_deadline());
         }
@@ -242,9 +244,13 @@ mod tests {
         };
         let mut at = run(&mut lacp, &[]);
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)]);
+        let begin = at.idle_since;
+        assert!(begin.is_some(), "group without partner is not idle");
+        run(&mut lacp, &[]);
+        assert_eq!(run(&mut lacp, &[]).idle_since, begin);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
         assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));
-        run(&mut lacp, &partner(&at));
+        assert_eq!(run(&mut lacp, &partner(&at)).idle_since, None);
         assert_eq!(member_states(&inbox), []);
 
         view.configured.set(settings.clone());
@@ -256,6 +262,7 @@ mod tests {
         }
         at = run(&mut lacp, &partner(&at)[..60]);
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "flap not noticed");
+        assert!(at.idle_since > begin, "idle time begins too early");
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 1);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
         assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));

@@ -4,12 +4,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::settings::{GroupSettings, Spread};
 use xoff_wire::lacp::{End, LacpError};
-use xoff_wire::units::{Class, PortId};
+use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::view::{Link, SwitchView};
+use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Group of ports (LAG) that lead to the same destination.
+/// Time for which a group may send no data before that is a fault. A partner needs two to four seconds.
+const IDLE_AFTER: Nanos = Nanos::from_secs(10);
+
+/// Group of ports that lead to the same destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupStatus {
     /// Name of the group.
@@ -25,6 +29,9 @@ pub struct GroupStatus {
     /// LACP mode: `active` or `passive`; `None` without LACP.
     #[serde(default)]
     pub lacp: Option<String>,
+    /// True if for 10 s or more LACP has let no port of the group send data, although one has a link.
+    #[serde(default)]
+    pub idle: bool,
     /// Ports of the group, in the order of the configuration.
     pub members: Vec<MemberStatus>,
 }
@@ -112,8 +119,28 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
         high_bytes: high,
         uplinks: group.uplinks,
         lacp: group.lacp.map(|lacp| if lacp.active { "active" } else { "passive" }.into()),
+        idle: idle_reason(view, group).is_some(),
         members: members.collect(),
     }
+}
+
+/// Returns why LACP lets no port of the group send data, if that has lasted for [`IDLE_AFTER`] although a port has a link.
+pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<String> {
+    let lacp = group.lacp?;
+    let ports = view.lacp.lock();
+    let members = || group.members.iter().map(|member| member.port);
+    let since = members().filter_map(|port| ports[port.index()].idle_since).min()?;
+    if (view.clock)().since(since) < IDLE_AFTER {
+        return None;
+    }
+    let at = |standing: Standing| {
+        let ports = members().filter(|port| ports[port.index()].standing == standing);
+        let names: Vec<&str> = ports.map(|port| view.name_of(port)).collect();
+        (!names.is_empty()).then(|| format!("{} {}", standing.obstacle(), names.join(", ")))
+    };
+    let passive = (!lacp.active).then(|| "this end is passive, so the other must be active".to_owned());
+    let reasons: Vec<String> = Standing::ALL.into_iter().filter_map(at).chain(passive).collect();
+    Some(reasons.join("; "))
 }
 
 fn lacp_status(port: &LacpPort) -> LacpStatus {
@@ -140,4 +167,49 @@ pub(super) fn name_at(view: &SwitchView, port: PortId) -> Option<String> {
     let settings = view.settings();
     let group = settings.groups.iter().find(|group| group.members.iter().any(|member| member.port == port));
     group.map(|group| group.name.clone())
+}
+
+// All other tests prove, of SPECIFICATION.md: lacp
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use xoff_flow_control::settings::SwitchSettings;
+
+    use super::*;
+    use crate::control::health::Health;
+    use crate::control::testing::{group_with_lacp, view};
+
+    #[test]
+    fn group_without_joined_port_is_idle_after_ten_seconds() {
+        let mut view = Arc::into_inner(view().0).unwrap();
+        view.clock = || Nanos::from_secs(20);
+        let mut group = group_with_lacp();
+        let reason = |since: Option<Nanos>, standing, group: &GroupSettings| {
+            view.lacp.lock()[0] = LacpPort { idle_since: since, standing, ..LacpPort::default() };
+            idle_reason(&view, group)
+        };
+        let since = Nanos::from_secs(10);
+        assert_eq!(reason(None, Standing::Distributing, &group), None);
+        assert_eq!(reason(Some(since.after(Nanos(1))), Standing::NoPartner, &group), None);
+        let text = reason(Some(since), Standing::Attached, &group).unwrap();
+        assert_eq!(text, "the partner has not joined at left");
+        let text = reason(Some(since), Standing::NoPartner, &group).unwrap();
+        assert_eq!(text, "no LACP partner at left");
+
+        let mut settings = SwitchSettings::clone(&view.settings());
+        settings.groups = vec![group.clone()];
+        view.configured.set(settings);
+        let health = Health::of(&view, &[]);
+        let line = "group up: not ready: LACP lets no port send data: no LACP partner at left\n";
+        assert!(!health.ready && health.text().ends_with(line), "{}", health.text());
+        assert!(status(&view)[0].idle);
+
+        group.lacp.as_mut().unwrap().active = false;
+        let text = reason(Some(since), Standing::NoPartner, &group).unwrap();
+        assert!(text.ends_with("; this end is passive, so the other must be active"), "{text}");
+        group.lacp = None;
+        assert_eq!(reason(Some(since), Standing::NoPartner, &group), None);
+    }
 }

@@ -5,7 +5,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
+use xoff_flow_control::settings::GroupSettings;
 
+use super::groups;
 use super::mailbox::Answer;
 use super::view::{Link, PortView, ProgramState, SwitchView};
 use crate::router::{InterfaceView, Presence};
@@ -17,6 +19,9 @@ pub struct Health {
     pub workers: Vec<PartHealth>,
     #[serde(default)]
     pub interfaces: Vec<PartHealth>,
+    /// Groups with LACP.
+    #[serde(default)]
+    pub groups: Vec<PartHealth>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,8 +58,11 @@ impl Health {
         let workers: Vec<PartHealth> = answers.iter().enumerate().map(worker).collect();
         let router_interfaces = view.router.iter().flat_map(|router| &router.interfaces);
         let interfaces: Vec<PartHealth> = router_interfaces.map(of_interface).collect();
-        let ready = ports.iter().chain(&workers).chain(&interfaces).all(|part| part.ready);
-        Health { ready, ports, workers, interfaces }
+        let settings = view.settings();
+        let with_lacp = settings.groups.iter().filter(|group| group.lacp.is_some());
+        let groups: Vec<PartHealth> = with_lacp.map(|group| of_group(view, group)).collect();
+        let ready = ports.iter().chain(&workers).chain(&interfaces).chain(&groups).all(|part| part.ready);
+        Health { ready, ports, workers, interfaces, groups }
     }
 
     #[must_use]
@@ -63,7 +71,13 @@ impl Health {
         let workers = self.workers.iter().map(|worker| worker.line("worker"));
         let state = if self.ready { "ok\n" } else { "not ok\n" };
         let interfaces = self.interfaces.iter().map(|interface| interface.line("host interface"));
-        std::iter::once(state.to_owned()).chain(ports).chain(workers).chain(interfaces).collect()
+        let groups = self.groups.iter().map(|group| group.line("group"));
+        std::iter::once(state.to_owned())
+            .chain(ports)
+            .chain(workers)
+            .chain(interfaces)
+            .chain(groups)
+            .collect()
     }
 
     pub(super) fn respond(self, headers: &HeaderMap) -> Response {
@@ -74,6 +88,12 @@ impl Health {
             false => (code, self.text()).into_response(),
         }
     }
+}
+
+fn of_group(view: &SwitchView, group: &GroupSettings) -> PartHealth {
+    let reason = groups::idle_reason(view, group);
+    let note = reason.as_ref().map(|reason| format!("LACP lets no port send data: {reason}"));
+    PartHealth { name: group.name.clone(), ready: reason.is_none(), note }
 }
 
 fn of_interface(view: &InterfaceView) -> PartHealth {

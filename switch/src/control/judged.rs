@@ -15,7 +15,10 @@ pub struct OngoingStatus {
     pub port: Option<String>,
     /// Affected class; `None` if no class is affected.
     pub class: Option<u8>,
-    /// Index of the affected worker; `None` if no worker is affected.
+    /// Name of the affected group of ports, if any.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// Index of the affected worker, if any.
     pub worker: Option<usize>,
     /// Cause of the fault: the drop reason of a loss, or `pfc`, `dscp` or `application` for a DCBX mismatch.
     pub cause: Option<String>,

@@ -9,8 +9,8 @@ use xoff_ebpf::{EbpfError, Place};
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{
-    ClassSettings, PolicyKind, PortSettings, Service, SwitchSettings, WatchdogAction, WatchdogSettings,
-    WhenFull,
+    ClassSettings, GroupSettings, Lacp, Member, PolicyKind, PortSettings, Service, Spread, SwitchSettings,
+    WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_wire::mac_control::MacControlError;
 use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos, PortId};
@@ -86,6 +86,19 @@ fn class_settings(class: usize) -> ClassSettings {
 fn port_settings(name: &str) -> PortSettings {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
     PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
+}
+
+/// Returns a group of the port `left`.
+#[must_use]
+pub fn group_with_lacp() -> GroupSettings {
+    GroupSettings {
+        name: "up".into(),
+        members: vec![Member { port: PortId(0), weight: 1 }],
+        spread: Spread::Flow,
+        uplinks: false,
+        lacp: Some(Lacp { active: true, short_timeout: false }),
+        salt: 0,
+    }
 }
 
 #[must_use]

@@ -2,7 +2,7 @@ use xoff_flow_control::settings::{GroupSettings, Lacp};
 use xoff_wire::lacp::{End, State};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-use super::member::Member;
+use super::member::{Member, Standing};
 
 /// LACP priority of systems and ports, the default of IEEE 802.1AX.
 const PRIORITY: u16 = 0x8000;
@@ -66,6 +66,14 @@ impl Aggregator {
             }
             member.advance(now);
         }
+    }
+
+    /// Returns whether no member sends data, although one has a link.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let has = |standing| self.members.iter().any(|(_, member)| member.standing() == standing);
+        let has_link = self.members.iter().any(|(_, member)| member.standing() != Standing::Down);
+        has_link && !has(Standing::Distributing)
     }
 
     #[must_use]

@@ -44,6 +44,22 @@ xoff_wire::named! { Standing {
     Distributing: "distributing",
 } }
 
+impl Standing {
+    /// Returns why a member in this state sends no data. The names of such members follow the text.
+    #[must_use]
+    pub const fn obstacle(self) -> &'static str {
+        match self {
+            Standing::Down => "no link at",
+            Standing::NoPartner => "no LACP partner at",
+            Standing::OtherPartner => "a partner of another system or group, or this switch itself, at",
+            Standing::Waiting => "about to join:",
+            Standing::Attached => "the partner has not joined at",
+            Standing::Collecting => "the partner accepts no data at",
+            Standing::Distributing => "joined:",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receive {
     Disabled,

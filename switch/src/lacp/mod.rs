@@ -6,6 +6,7 @@ pub mod member;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use xoff_wire::lacp::{End, LacpError};
+use xoff_wire::units::Nanos;
 
 use member::{Member, Standing};
 
@@ -18,6 +19,9 @@ pub struct LacpPort {
     pub actor: End,
     pub partner: End,
     pub counts: LacpCounts,
+    /// Time since which no member of the port's group sends data, although one has a link; `None` if one sends.
+    pub idle_since: Option<Nanos>,
+    /// True while a reload waits until the port has left its group.
     pub leaves: bool,
 }
 

@@ -2,7 +2,7 @@ use xoff_config::written::grouped;
 
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::UNFINISHED_CHECKSUM;
-use xoff_switch::control::status::{Books, ClassStatus, PortStatus, Status};
+use xoff_switch::control::status::{Books, ClassStatus, GroupStatus, PortStatus, Status};
 
 pub(super) fn heading(status: &Status) -> String {
     let addresses = grouped(status.fdb_total.max(status.fdb.len() as u64));
@@ -47,9 +47,10 @@ pub(super) fn verdict(status: &Status) -> String {
         interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
     let missing: String = missing.collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{peers}{}{missing}",
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{peers}{}{}{missing}",
         grouped(verdict.lossless_lost),
-        checksums(status)
+        checksums(status),
+        idle_groups(status)
     )
 }
 
@@ -62,6 +63,16 @@ pub(super) fn checksums(status: &Status) -> String {
         )
     };
     ongoing.filter_map(|it| it.port.as_ref()).map(line).collect()
+}
+
+fn idle_groups(status: &Status) -> String {
+    let line = |group: &GroupStatus| {
+        let name = &group.name;
+        format!(
+            "\nGROUP {name} carries no data, because LACP has joined none of its ports: see `xoff status groups`"
+        )
+    };
+    status.groups.iter().filter(|group| group.idle).map(line).collect()
 }
 
 fn peer(port: &PortStatus) -> Option<String> {

@@ -134,6 +134,12 @@ fn write_lacp(text: &mut Exposition, status: &Status) {
     for (port, lacp) in members() {
         family.sample(&[("port", &port)], u8::from(lacp.state == Standing::Distributing.name()));
     }
+    let help =
+        "1 while for 10 s or more LACP has let no port of the group send data, although one has a link.";
+    let mut family = text.family("xoff_lacp_group_idle", Kind::Gauge, help);
+    for group in status.groups.iter().filter(|group| group.lacp.is_some()) {
+        family.sample(&[("group", &group.name)], u8::from(group.idle));
+    }
     let counters: [LacpCounter; 3] = [
         ("xoff_lacp_received_frames_total", "Well-formed LACP frames received.", |lacp| lacp.frames_received),
         ("xoff_lacp_sent_frames_total", "LACP frames passed to the port for transmission.", |lacp| {

@@ -164,7 +164,7 @@ fn dashboard_covers_shadow_policies() {
 fn metrics_of_one_port_exclude_other_ports() {
     let (view, _inbox) = view();
     let mut settings = SwitchSettings::clone(&view.settings());
-    settings.groups = vec![reference::group_with_lacp()];
+    settings.groups = vec![testing::group_with_lacp()];
     view.configured.set(settings);
     let control = serve(&view);
     let of = |path| {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use xoff_config::shell::RouterInterface;
 use xoff_flow_control::decision::CustomPolicy;
-use xoff_flow_control::settings::{Custom, FrameRate, GroupSettings, Lacp, Member, PolicyFactory, Spread};
+use xoff_flow_control::settings::{Custom, FrameRate, PolicyFactory, Spread};
 use xoff_wire::units::{ClassSet, Site};
 
 use super::*;
@@ -18,6 +18,7 @@ use crate::control::exposition::Format;
 use crate::control::metrics::render;
 use crate::control::schema::schema;
 use crate::control::series::resolved;
+use crate::control::testing::group_with_lacp;
 use crate::control::testing::reference::{compare, metric_table};
 use crate::router::RouterView;
 use crate::router::mirror::Mirror;
@@ -56,17 +57,6 @@ struct NoPolicy;
 impl PolicyFactory for NoPolicy {
     fn policy(&self, _: Class, _: &SwitchSettings) -> Box<dyn CustomPolicy> {
         unreachable!("nothing runs here")
-    }
-}
-
-pub(super) fn group_with_lacp() -> GroupSettings {
-    GroupSettings {
-        name: "up".into(),
-        members: vec![Member { port: PortId(0), weight: 1 }],
-        spread: Spread::Flow,
-        uplinks: false,
-        lacp: Some(Lacp { active: true, short_timeout: false }),
-        salt: 0,
     }
 }
 

@@ -1,14 +1,16 @@
+use std::sync::Arc;
+
 use xoff_dataplane::forward::LOOP_HOLD;
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
-use xoff_flow_control::settings::{FlowControl, LoopDetection, WatchdogSettings};
+use xoff_flow_control::settings::{FlowControl, GroupSettings, LoopDetection, WatchdogSettings};
 use xoff_wire::MacControlError;
 use xoff_wire::units::{Class, PortId};
 
 use super::super::external_losses::ExternalLosses;
 use super::super::judged::UNFINISHED_CHECKSUM;
 use super::super::view::{PortView, SwitchView};
-use super::super::{loops, storms};
+use super::super::{groups, loops, storms};
 use super::paused::{PERCENT_MIN, WINDOW};
 use crate::lldp::mismatch::MismatchKind;
 use xoff_config::format::span;
@@ -38,6 +40,7 @@ pub(super) enum End {
 pub(super) struct Location {
     pub port: Option<PortId>,
     pub class: Option<Class>,
+    pub group: Option<String>,
     pub worker: Option<usize>,
     pub cause: Option<String>,
 }
@@ -227,8 +230,19 @@ const DCBX_MISMATCH: ConditionKind = ConditionKind {
     end: End::AfterQuiet,
 };
 
+const LACP_IDLE: ConditionKind = ConditionKind {
+    event: "lacp-idle",
+    is_loss: false,
+    began: "the group carries no data, because LACP has joined none of its ports: configure LACP for these ports at the other end, or \
+            set `lacp = \"off\"`",
+    goes_on: "the group still carries no data: LACP has joined none of its ports",
+    over: "the group carries data, or none of its ports has a link",
+    counted: "times found",
+    end: End::AtOnce,
+};
+
 #[cfg(test)]
-pub(super) const KINDS: [&ConditionKind; 18] = [
+pub(super) const KINDS: [&ConditionKind; 19] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
@@ -247,6 +261,7 @@ pub(super) const KINDS: [&ConditionKind; 18] = [
     &CHECKSUM,
     &TOO_LONG,
     &DCBX_MISMATCH,
+    &LACP_IDLE,
 ];
 
 impl Condition {
@@ -286,7 +301,18 @@ pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
     let workers = (0..view.workers.len()).map(stall);
     let ports = view.ports().flat_map(|(id, _)| of_port(view, id));
     let classes = view.classes().flat_map(|(port, class, _)| of_class(view, port, class));
-    workers.chain(ports).chain(classes).collect()
+    let settings = view.settings();
+    let groups = settings.groups.iter().filter(|group| group.lacp.is_some()).cloned().map(lacp_idle);
+    workers.chain(ports).chain(classes).chain(groups).collect()
+}
+
+fn lacp_idle(group: GroupSettings) -> Condition {
+    let place = Location { group: Some(group.name.clone()), ..Location::default() };
+    let group = Arc::new(group);
+    let of_lasting = Arc::clone(&group);
+    Condition::new(&LACP_IDLE, place, |_, _| 0)
+        .lasting(move |view| groups::idle_reason(view, &of_lasting).is_some())
+        .saying(move |view| groups::idle_reason(view, &group))
 }
 
 fn stall(worker: usize) -> Condition {

@@ -147,11 +147,12 @@ impl ConditionMonitor {
     fn ongoing(&self, view: &SwitchView) -> Vec<(Nanos, OngoingStatus)> {
         let open = |(condition, course): &(Condition, ConditionState)| {
             let episode = course.episode?;
-            let Location { port, class, worker, cause } = condition.place.clone();
+            let Location { port, class, group, worker, cause } = condition.place.clone();
             let status = OngoingStatus {
                 event: condition.kind.event.into(),
                 port: port.map(|port| view.name_of(port).to_owned()),
                 class: class.map(|class| class.get()),
+                group,
                 worker,
                 cause,
                 count: course.count - episode.before,
@@ -224,7 +225,7 @@ fn log_phase(
     count: u64,
     now: Nanos,
 ) {
-    let (kind, Location { port, class, worker, cause }) = (condition.kind, &condition.place);
+    let (kind, Location { port, class, group, worker, cause }) = (condition.kind, &condition.place);
     let (words, until, name) = match phase {
         Phase::Began => (kind.began, None, "began"),
         Phase::GoesOn => (kind.goes_on, Some(now), "goes_on"),
@@ -246,12 +247,12 @@ fn log_phase(
     }
     let port = port.map(|port| tracing::field::display(view.name_of(port)));
     let class = class.map(|class| class.get());
-    let cause = cause.as_ref().map(tracing::field::display);
+    let [group, cause] = [group, cause].map(|it| it.as_ref().map(tracing::field::display));
     let milliseconds = lasted.map(|lasted| lasted.0 / 1_000_000);
     let (event, phase, switch) = (kind.event, name, &view.name);
     macro_rules! line {
         ($level:ident) => {
-            tracing::$level!(%event, %phase, port, class, worker, cause, count, milliseconds, %switch, "{message}")
+            tracing::$level!(%event, %phase, port, class, group, worker, cause, count, milliseconds, %switch, "{message}")
         };
     }
     match kind.is_loss {

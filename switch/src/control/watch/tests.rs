@@ -10,7 +10,9 @@ use xoff_wire::MacControlError;
 use xoff_wire::units::{Class, PortId};
 
 use super::*;
-use crate::control::{start, testing::view};
+use crate::control::start;
+use crate::control::testing::{group_with_lacp, view};
+use crate::lacp::member::Standing;
 
 const CLASS: Class = Class::ALL[3];
 
@@ -22,7 +24,8 @@ fn read(log: &mut File) -> String {
 }
 
 fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String> {
-    let (view, _inbox) = view();
+    let mut view = Arc::into_inner(view().0).unwrap();
+    view.clock = || Nanos::from_secs(20);
     let mut watch = ConditionMonitor::new(&view);
     watch.kernel_losses.read_kernel(&view);
     let begin = (view.clock)();
@@ -173,6 +176,27 @@ fn nearly_permanent_pauses_are_logged() {
     has(began, &["WARN", "event=long-pauses", "port=left", "class=3", "paused for 97 % of the last 5.00 s"]);
     has(goes_on, &["phase=goes_on"]);
     has(over, &["no longer pauses the class nearly all the time", "paused for 90 %"]);
+}
+
+#[test] // proves: lacp
+fn group_without_lacp_partner_is_logged_until_it_joins() {
+    let lines = logged(|look, view| {
+        let mut settings = SwitchSettings::clone(&view.settings());
+        settings.groups = vec![group_with_lacp()];
+        view.configured.set(settings);
+        look(1);
+        view.lacp.lock()[0].standing = Standing::NoPartner;
+        view.lacp.lock()[0].idle_since = Some(Nanos::ZERO);
+        look(2);
+        let is_it = |it: &OngoingStatus| it.event == "lacp-idle" && it.group.as_deref() == Some("up");
+        assert!(view.ongoing.get(Nanos::ZERO).iter().any(is_it));
+        (3..=5).for_each(&mut *look);
+        view.lacp.lock()[0].idle_since = None;
+        look(6);
+    });
+    let [began, over] = &lines[..] else { panic!("{lines:#?}") };
+    has(began, &["WARN the group carries no data", "no LACP partner at left", "phase=began", "group=up"]);
+    has(over, &["phase=over"]);
 }
 
 #[test]

@@ -34,7 +34,17 @@ fn aggregator(system: u8, ports: &[u8], lacp: Lacp) -> Aggregator {
     aggregator
 }
 
-/// Network of LACP systems whose wires can be cut.
+#[test]
+fn group_is_idle_if_it_has_link_but_no_joined_port() {
+    let mut alone = aggregator(1, &[0, 1], ACTIVE);
+    assert!(alone.is_idle());
+    alone.members().for_each(|(_, member)| member.set_link(Nanos(2), false));
+    assert!(!alone.is_idle(), "group without any link");
+    alone.members().take(1).for_each(|(_, member)| member.set_link(Nanos(3), true));
+    assert!(alone.is_idle());
+}
+
+/// Systems whose ports with equal numbers are connected, unless the wire is cut.
 struct Wires {
     now: Nanos,
     ends: Vec<Aggregator>,

@@ -118,7 +118,7 @@ fn verdict(status: &Status) -> String {
 
 fn ongoing(status: &Status) -> Option<String> {
     let first = status.ongoing.first()?;
-    let port = first.port.as_ref().map_or(String::new(), |port| format!(" {port}"));
+    let port = first.port.as_ref().or(first.group.as_ref()).map_or(String::new(), |port| format!(" {port}"));
     let class = first.class.map_or(String::new(), |class| format!(" class {class}"));
     let more = match status.ongoing.len() {
         1 => String::new(),
