@@ -14,8 +14,8 @@ use crate::attributes::{HEADER, find, messages, read, text, word};
 /// Flag of a reply that contains attributes, such as the kernel's error text.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// Flag of a dump that may be inconsistent, because the table changed during the dump.
-const NLM_F_DUMP_INTR: u16 = 0x10;
+/// Flag of a dump that may be inconsistent, because the table changed meanwhile.
+pub(crate) const NLM_F_DUMP_INTR: u16 = 0x10;
 
 /// Receive buffer in bytes; the kernel splits dumps at 32 KiB.
 pub(crate) const DATAGRAM: usize = 1 << 16;

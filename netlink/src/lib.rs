@@ -6,6 +6,7 @@
 
 mod attributes;
 mod conversation;
+mod nexthop;
 mod notifications;
 mod queue_monitor;
 mod route;
@@ -14,6 +15,7 @@ pub mod tc;
 pub use conversation::Conversation;
 pub use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 pub use netlink_packet_route as packet_route;
+pub use nexthop::Nexthop;
 pub use notifications::{Group, Notification, Notifications};
 pub use queue_monitor::{QueueEvent, QueueMonitor};
 pub use route::{link_at, link_named, neighbour, set_up};

@@ -1,6 +1,7 @@
 // This file proves promises of SPECIFICATION.md: route-mirror
 
 mod neighbours;
+mod nexthops;
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

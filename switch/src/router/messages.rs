@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use xoff_netlink::Nexthop;
 use xoff_netlink::packet_route::AddressFamily;
 use xoff_netlink::packet_route::link::{InfoData, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use xoff_netlink::packet_route::neighbour::{
@@ -76,8 +78,12 @@ fn mac(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
 
-/// Parses a route. Returns `None` for a cached route, and for a route limited to a type of service or a source.
-pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
+/// Next-hop objects by id.
+pub(super) type Nexthops = BTreeMap<u32, Nexthop>;
+
+/// Parses a route. Returns `None` for a cached route, and for one that applies only to a type of service or to a source. A unicast route
+/// has no path if its next-hop object is not in `nexthops`.
+pub(super) fn route(message: &RouteMessage, nexthops: &Nexthops) -> Option<(RouteKey, RouteKind)> {
     let header = &message.header;
     let unspecified = match header.address_family {
         AddressFamily::Inet => IpAddr::from([0; 4]),
@@ -91,7 +97,7 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     let (mut table, mut metric, mut dst) = (u32::from(header.table), 0, unspecified);
     let is_dead = dead(header.flags.bits());
     let mut single = Via { link: 0, gateway: None, weight: 1, is_dead, is_encapsulated: false, mtu: None };
-    let (mut ways, mut mtu) = (Vec::new(), None);
+    let (mut ways, mut mtu, mut object) = (Vec::new(), None, None);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Table(number) => table = *number,
@@ -102,12 +108,16 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
             RouteAttribute::Via(via) => single.gateway = of_via(via),
             RouteAttribute::Encap(_) | RouteAttribute::EncapType(_) => single.is_encapsulated = true,
             RouteAttribute::MultiPath(hops) => ways = hops.iter().map(way).collect(),
+            RouteAttribute::NhId(id) => object = Some(*id),
             RouteAttribute::Metrics(metrics) => mtu = metrics.iter().find_map(mtu_of),
             _ => {}
         }
     }
-    if ways.is_empty() {
-        ways.push(single);
+    match object {
+        // Without the compatibility mode, the kernel sends no paths of an object.
+        Some(id) if ways.is_empty() && single.link == 0 => ways = ways_of(id, nexthops),
+        _ if ways.is_empty() => ways.push(single),
+        _ => {}
     }
     // For IPv6, the kernel never uses a lower MTU than this, even if a route has one.
     let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
@@ -143,6 +153,24 @@ fn way(hop: &RouteNextHop) -> Via {
         }
     }
     via
+}
+
+fn ways_of(id: u32, nexthops: &Nexthops) -> Vec<Via> {
+    let via = |object: &Nexthop, weight| Via {
+        link: object.link,
+        gateway: object.gateway,
+        weight,
+        is_dead: dead(object.flags),
+        is_encapsulated: object.is_encapsulated,
+        mtu: None,
+    };
+    match nexthops.get(&id) {
+        Some(object) if object.members.is_empty() => vec![via(object, 1)],
+        Some(Nexthop { members, .. }) => {
+            members.iter().filter_map(|(id, weight)| Some(via(nexthops.get(id)?, *weight))).collect()
+        }
+        None => Vec::new(),
+    }
 }
 
 fn dead(flags: u32) -> bool {

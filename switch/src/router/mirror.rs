@@ -25,7 +25,7 @@ use xoff_netlink::{
 };
 use xoff_wire::units::{Nanos, Site};
 
-use super::messages;
+use super::messages::{self, Nexthops};
 use super::tables::{Built, Configured, KernelLink, RouteKey, RouteKind, Row, Station, Tables};
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
@@ -288,12 +288,12 @@ impl MirrorState {
             }
             RouteNetlinkMessage::DelAddress(_) => return ReadScope::Routes,
             RouteNetlinkMessage::NewRoute(route) => {
-                if let Some((key, kind)) = messages::route(&route) {
+                if let Some((key, kind)) = messages::route(&route, &self.tables.nexthops) {
                     return self.put_route(key, kind, replaces);
                 }
             }
             RouteNetlinkMessage::DelRoute(route) => {
-                if let Some((key, kind)) = messages::route(&route) {
+                if let Some((key, kind)) = messages::route(&route, &self.tables.nexthops) {
                     return self.remove_route(&key, &kind);
                 }
             }
@@ -339,6 +339,9 @@ impl MirrorState {
     }
 
     fn put_route(&mut self, key: RouteKey, kind: RouteKind, replaces: bool) -> ReadScope {
+        if matches!(&kind, RouteKind::Unicast(ways) if ways.is_empty()) {
+            return ReadScope::Routes; // its next-hop object is unknown
+        }
         match self.tables.route(&key) {
             Some(before) if *before == kind => return ReadScope::Nothing,
             Some(_) if !replaces => return ReadScope::Routes,
@@ -436,12 +439,17 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
+/// Reads all next-hop objects and routes. Returns false if they changed during the reading.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
-    kernel.routes(|route| {
-        if let Some((key, kind)) = messages::route(&route) {
+    let mut nexthops = Nexthops::new();
+    let is_whole = kernel.nexthops(|object| _ = nexthops.insert(object.id, object))?;
+    let routes = kernel.routes(|route| {
+        if let Some((key, kind)) = messages::route(&route, &nexthops) {
             tables.add_route(key, kind);
         }
-    })
+    })?;
+    tables.nexthops = nexthops;
+    Ok(is_whole && routes)
 }
 
 fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {

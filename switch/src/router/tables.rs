@@ -17,6 +17,7 @@ use xoff_flow_control::settings::Spread;
 use xoff_wire::ip::Address;
 use xoff_wire::units::{MacAddr, Site};
 
+use super::messages::Nexthops;
 use super::presence::Presence;
 
 /// Numbers of the kernel's routing tables (RT_TABLE_*).
@@ -78,7 +79,8 @@ pub struct Tables {
     links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
-    /// Keys of several kernel routes, of which only the first is stored.
+    pub(super) nexthops: Nexthops,
+    /// Keys that several routes have; only the first of these routes applies.
     several: BTreeSet<RouteKey>,
 }
 
@@ -147,7 +149,7 @@ impl Tables {
     }
 
     pub fn take_routes(&mut self, other: Tables) {
-        (self.routes, self.several) = (other.routes, other.several);
+        (self.routes, self.several, self.nexthops) = (other.routes, other.several, other.nexthops);
     }
 
     #[must_use]

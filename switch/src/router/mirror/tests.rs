@@ -57,6 +57,14 @@ fn mirror_rereads_all_routes_after_ambiguous_route_removal() {
     assert!(state.tables.route(&key).is_none());
 }
 
+#[test]
+fn route_by_unknown_nexthop_object_causes_reading() {
+    let (Mirror { mut state, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+    let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
+    assert_eq!(state.put_route(key, RouteKind::Unicast(vec![]), false), ReadScope::Routes);
+    assert!(state.tables.route(&key).is_none());
+}
+
 struct Nobody;
 
 impl Publish for Nobody {

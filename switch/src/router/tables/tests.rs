@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use xoff_dataplane::routing::{Hop, RouteDecision};
+use xoff_netlink::Nexthop;
 use xoff_netlink::packet_route::AddressFamily;
 use xoff_netlink::packet_route::route::{
     RouteAttribute, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop, RouteType,
@@ -242,10 +243,34 @@ fn encapsulating_route_is_recognized() {
     message.header.address_family = AddressFamily::Inet;
     message.header.kind = RouteType::Unicast;
     message.attributes = vec![RouteAttribute::Oif(P1)];
-    let read = |message: &RouteMessage| crate::router::messages::route(message).unwrap().1;
+    let read =
+        |message: &RouteMessage| crate::router::messages::route(message, &Default::default()).unwrap().1;
     assert_eq!(read(&message), RouteKind::Unicast(vec![via(P1, None)]));
     message.attributes.push(RouteAttribute::EncapType(RouteLwEnCapType::Mpls));
     assert_eq!(read(&message), RouteKind::Unicast(vec![Via { is_encapsulated: true, ..via(P1, None) }]));
+}
+
+#[test]
+fn route_by_nexthop_object_has_paths_of_its_group() {
+    let object = |id, link, gateway: &str| {
+        let gateway = gateway.parse().ok();
+        (id, Nexthop { id, link, gateway, ..Nexthop::default() })
+    };
+    let group = Nexthop { id: 9, members: vec![(2, 1), (3, 5), (4, 1)], ..Nexthop::default() };
+    let nexthops = [object(2, P1, "10.1.0.9"), object(3, P2, "10.2.0.9"), (9, group)].into();
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.kind = RouteType::Unicast;
+    let mut read = |attributes: &[RouteAttribute]| {
+        message.attributes = attributes.to_vec();
+        crate::router::messages::route(&message, &nexthops).unwrap().1
+    };
+    let [first, second] = [via(P1, Some("10.1.0.9")), Via { weight: 5, ..via(P2, Some("10.2.0.9")) }];
+    assert_eq!(read(&[RouteAttribute::NhId(2)]), RouteKind::Unicast(vec![first]));
+    assert_eq!(read(&[RouteAttribute::NhId(9)]), RouteKind::Unicast(vec![first, second]));
+    assert_eq!(read(&[RouteAttribute::NhId(5)]), RouteKind::Unicast(vec![]), "unknown object");
+    let both = [RouteAttribute::NhId(9), RouteAttribute::Oif(P2)];
+    assert_eq!(read(&both), RouteKind::Unicast(vec![via(P2, None)]), "paths of the kernel have precedence");
 }
 
 #[test] // proves: routing
@@ -254,7 +279,8 @@ fn mtu_of_a_route_applies_to_all_its_paths() {
     message.header.address_family = AddressFamily::Inet6;
     message.header.kind = RouteType::Unicast;
     message.attributes = vec![RouteAttribute::Oif(P1)];
-    let read = |message: &RouteMessage| crate::router::messages::route(message).unwrap().1;
+    let read =
+        |message: &RouteMessage| crate::router::messages::route(message, &Default::default()).unwrap().1;
     let (v4, v6) = (AddressFamily::Inet, AddressFamily::Inet6);
     for (family, mtu, expected) in [
         (v6, 1300, Some(1300)),
