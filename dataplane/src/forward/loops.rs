@@ -1,17 +1,23 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
-//! A circulating frame makes its sender seem to move back and forth between two ports, whereas a failover moves
-//! stations once. A loop is [`MOVES`] moves within [`WINDOW`], if the numbers in the two directions differ by at most a
-//! quarter of all moves.
+//! A circulating frame makes its sender seem to move to and fro between two ports, whereas a failover moves stations
+//! once. Hence [`MOVES`] moves of two or more addresses within [`WINDOW`] are a loop, if the numbers of moves in the two
+//! directions differ by at most a quarter of all moves. Only flooded frames count, because no other frames circulate.
+//!
+//! A single address also moves to and fro if two hosts have it. Where two stations communicate, a loop moves both, so
+//! one moving address is not a loop, but a duplicate. It is a loop only from [`MOVES_OF_ONE`] moves by flooded frames:
+//! a circulating frame returns within microseconds, and no host floods as many frames.
 //!
 //! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`] it is then left out of
 //! floods and learning: not by default, because an attacker could spoof a station's address to block its port.
 
 use xoff_flow_control::settings::LoopDetection;
-use xoff_wire::units::{Nanos, PortId};
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 /// Number of station moves between two ports that counts as a loop.
 pub const MOVES: u32 = 100;
+/// Number of moves by flooded frames that counts as a loop even if only one station moves.
+pub const MOVES_OF_ONE: u32 = 1_000;
 /// Time within which [`MOVES`] station moves count as a loop.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
 /// Time for which a looped port is blocked and not reported again.
@@ -24,15 +30,90 @@ pub(super) struct Loops {
     found: u64,
 }
 
+/// A move of a station by a frame that was received at another port than the station's earlier frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub from: PortId,
+    pub to: PortId,
+    pub mac: MacAddr,
+    /// True if the frame is flooded.
+    pub is_flooded: bool,
+}
+
+/// Addresses that move to and fro between two ports, at most two.
+pub type Movers = [Option<MacAddr>; 2];
+
+/// Ports between which addresses move, as last found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Finding {
+    /// Times found.
+    pub count: u64,
+    /// Other, lower-numbered port.
+    pub with: Option<PortId>,
+    /// Addresses that moved.
+    pub movers: Movers,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     detection: LoopDetection,
     partner: PortId,
     since: Nanos,
-    moves: [u32; 2],
+    all: Moves,
+    flooded: Moves,
     until: Nanos,
-    found: u64,
-    found_with: Option<PortId>,
+    found: Finding,
+    duplicate: Finding,
+}
+
+/// Moves between the suspected ports: to the higher, and to the lower port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moves {
+    ways: [u32; 2],
+    /// First two addresses that moved in each direction.
+    macs: [Movers; 2],
+}
+
+impl Moves {
+    fn count(&mut self, way: usize, mac: MacAddr) {
+        self.ways[way] += 1;
+        let macs = &mut self.macs[way];
+        if !macs.contains(&Some(mac))
+            && let Some(free) = macs.iter_mut().find(|it| it.is_none())
+        {
+            *free = Some(mac);
+        }
+    }
+
+    /// Returns the addresses of the direction in which fewer addresses moved. A failover moves many in one direction.
+    fn movers(&self) -> Movers {
+        let [there, back] = self.macs;
+        if there[1].is_none() { there } else { back }
+    }
+
+    fn are_to_and_fro(&self, least: u32) -> bool {
+        let [there, back] = self.ways;
+        there + back >= least && there.abs_diff(back) <= (there + back) / 4
+    }
+}
+
+impl Suspect {
+    fn begin(&mut self, now: Nanos) {
+        self.since = now;
+        (self.all, self.flooded) = Default::default();
+    }
+
+    fn is_loop(&self) -> bool {
+        let is_one = self.flooded.movers()[1].is_none();
+        self.flooded.are_to_and_fro(if is_one { MOVES_OF_ONE } else { MOVES })
+    }
+
+    fn find_duplicate(&mut self) {
+        if self.all.are_to_and_fro(MOVES) {
+            let (count, with, movers) = (self.duplicate.count + 1, Some(self.partner), self.all.movers());
+            self.duplicate = Finding { count, with, movers };
+        }
+    }
 }
 
 impl Loops {
@@ -41,10 +122,11 @@ impl Loops {
             detection,
             partner: PortId(0),
             since: Nanos::ZERO,
-            moves: [0; 2],
+            all: Moves::default(),
+            flooded: Moves::default(),
             until: Nanos::NEVER,
-            found: 0,
-            found_with: None,
+            found: Finding::default(),
+            duplicate: Finding::default(),
         };
         Loops { ports: detection.map(suspect).collect(), next_end: Nanos::NEVER, found: 0 }
     }
@@ -56,7 +138,8 @@ impl Loops {
     }
 
     #[cold]
-    pub(super) fn moved(&mut self, now: Nanos, from: PortId, to: PortId) -> Option<PortId> {
+    pub(super) fn moved(&mut self, now: Nanos, it: Move) -> Option<PortId> {
+        let Move { from, to, mac, is_flooded } = it;
         let [lower, higher] = if from.0 < to.0 { [from, to] } else { [to, from] };
         let is_off = |port: &PortId| self.ports[port.index()].detection == LoopDetection::Off;
         if [lower, higher].iter().any(is_off) || self.is_found(higher) {
@@ -64,26 +147,32 @@ impl Loops {
         }
         let suspect = &mut self.ports[higher.index()];
         if now.since(suspect.since) >= WINDOW {
-            (suspect.since, suspect.moves) = (now, [0; 2]);
+            suspect.find_duplicate();
+            suspect.begin(now);
         }
         if suspect.partner != lower {
             // Take a majority vote: a move between other ports cancels one move of the suspected pair.
-            let most = usize::from(suspect.moves[1] > suspect.moves[0]);
-            if suspect.moves[most] > 0 {
-                suspect.moves[most] -= 1;
+            let ways = &mut suspect.all.ways;
+            let most = usize::from(ways[1] > ways[0]);
+            if ways[most] > 0 {
+                ways[most] -= 1;
                 return None;
             }
-            (suspect.partner, suspect.since) = (lower, now);
+            suspect.partner = lower;
+            suspect.begin(now);
         }
-        suspect.moves[usize::from(to == lower)] += 1;
-        let [there, back] = suspect.moves;
-        if there + back < MOVES || there.abs_diff(back) > (there + back) / 4 {
+        let way = usize::from(to == lower);
+        suspect.all.count(way, mac);
+        if is_flooded {
+            suspect.flooded.count(way, mac);
+        }
+        if !suspect.is_loop() {
             return None;
         }
-        suspect.moves = [0; 2];
+        let movers = suspect.flooded.movers();
+        suspect.found = Finding { count: suspect.found.count + 1, with: Some(lower), movers };
+        suspect.begin(now);
         suspect.until = now.after(HOLD);
-        suspect.found += 1;
-        suspect.found_with = Some(lower);
         self.found += 1;
         self.next_end = self.next_end.min(suspect.until);
         (suspect.detection == LoopDetection::Block).then_some(higher)
@@ -110,12 +199,12 @@ impl Loops {
         self.next_end
     }
 
-    pub(super) fn found_at(&self, port: PortId) -> u64 {
+    pub(super) fn found_at(&self, port: PortId) -> Finding {
         self.ports[port.index()].found
     }
 
-    pub(super) fn found_with(&self, port: PortId) -> Option<PortId> {
-        self.ports[port.index()].found_with
+    pub(super) fn duplicate_at(&self, port: PortId) -> Finding {
+        self.ports[port.index()].duplicate
     }
 
     pub(super) const fn found(&self) -> u64 {
@@ -136,19 +225,43 @@ mod tests {
         Loops::new([LoopDetection::Block; 3].into_iter())
     }
 
+    const FIRST: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const SECOND: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+    fn flood(loops: &mut Loops, now: Nanos, mac: MacAddr, [from, to]: [PortId; 2]) -> Option<PortId> {
+        loops.moved(now, Move { from, to, mac, is_flooded: true })
+    }
+
+    fn bounce_of(
+        loops: &mut Loops,
+        now: Nanos,
+        moves: u32,
+        macs: &[MacAddr],
+        is_flooded: bool,
+    ) -> Option<PortId> {
+        let pairs = macs.iter().cycle().flat_map(|&mac| [(A, B, mac), (B, A, mac)]);
+        let moves = pairs.take(moves as usize).map(|(from, to, mac)| Move { from, to, mac, is_flooded });
+        moves.map(|it| loops.moved(now, it)).find_map(|found| found)
+    }
+
     fn bounce(loops: &mut Loops, now: Nanos, moves: u32) -> Option<PortId> {
-        let to_and_fro = [(A, B), (B, A)].into_iter().cycle();
-        to_and_fro.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
+        bounce_of(loops, now, moves, &[FIRST, SECOND], true)
+    }
+
+    /// Ends the window with one move, so that duplicates of the window are found.
+    fn duplicate_of_window(loops: &mut Loops, now: Nanos) -> Finding {
+        assert_eq!(flood(loops, now, FIRST, [A, B]), None);
+        loops.duplicate_at(B)
     }
 
     #[test] // proves: floods
     fn loop_is_reported_at_exact_number_of_station_moves() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
-        assert_eq!(loops.found_at(B), 0);
-        assert_eq!(loops.moved(Nanos(5), B, A), Some(B));
-        assert_eq!((loops.found_at(A), loops.found_at(B), loops.found()), (0, 1, 1));
-        assert_eq!((loops.found_with(A), loops.found_with(B)), (None, Some(A)));
+        assert_eq!(loops.found_at(B).count, 0);
+        assert_eq!(flood(&mut loops, Nanos(5), SECOND, [B, A]), Some(B));
+        assert_eq!((loops.found_at(A).count, loops.found_at(B).count, loops.found()), (0, 1, 1));
+        assert_eq!((loops.found_at(A).with, loops.found_at(B).with), (None, Some(A)));
     }
 
     #[test]
@@ -161,7 +274,7 @@ mod tests {
             "station moves of the previous window still count"
         );
         assert_eq!(
-            loops.moved(Nanos(2 * WINDOW.0 - 1), B, A),
+            flood(&mut loops, Nanos(2 * WINDOW.0 - 1), SECOND, [B, A]),
             Some(B),
             "loop not found in the last nanosecond of the window"
         );
@@ -170,8 +283,8 @@ mod tests {
     #[test] // proves: floods
     fn station_moves_in_one_direction_are_no_loop() {
         let mut loops = loops();
-        assert!((0..10 * MOVES).all(|_| loops.moved(Nanos(0), A, B).is_none()));
-        assert_eq!(loops.found_at(B), 0);
+        assert!((0..10 * MOVES).all(|_| flood(&mut loops, Nanos(0), FIRST, [A, B]).is_none()));
+        assert_eq!(loops.found_at(B).count, 0);
     }
 
     #[test]
@@ -180,13 +293,17 @@ mod tests {
         // A station at the first port sends into a loop between the other two ports.
         let mut found = None;
         for _ in 0..MOVES {
-            found = found.or(loops.moved(Nanos(0), A, C)).or(loops.moved(Nanos(0), C, A));
-            for (from, to) in [(B, C), (C, B), (B, C), (C, B)] {
-                found = found.or(loops.moved(Nanos(0), from, to));
+            for pair in [[A, C], [C, A]] {
+                found = found.or(flood(&mut loops, Nanos(0), FIRST, pair));
+            }
+            for mac in [FIRST, SECOND] {
+                for pair in [[B, C], [C, B]] {
+                    found = found.or(flood(&mut loops, Nanos(0), mac, pair));
+                }
             }
         }
-        assert_eq!((found, loops.found_with(C)), (Some(C), Some(B)));
-        assert_eq!(loops.found_at(B), 0);
+        assert_eq!((found, loops.found_at(C).with), (Some(C), Some(B)));
+        assert_eq!(loops.found_at(B).count, 0);
     }
 
     #[test]
@@ -205,7 +322,7 @@ mod tests {
     fn alert_action_reports_loop_once_and_blocks_no_port() {
         let mut loops = Loops::new([LoopDetection::Alert; 3].into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 10 * MOVES), None);
-        assert_eq!((loops.found_at(B), loops.is_found(B), loops.is_found(A)), (1, true, false));
+        assert_eq!((loops.found_at(B).count, loops.is_found(B), loops.is_found(A)), (1, true, false));
     }
 
     #[test]
@@ -213,6 +330,41 @@ mod tests {
         let detection = [LoopDetection::Block, LoopDetection::Off, LoopDetection::Block];
         let mut loops = Loops::new(detection.into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 2 * MOVES), None);
-        assert_eq!(loops.found_at(B), 0);
+        assert_eq!(loops.found_at(B).count, 0);
+    }
+
+    #[test] // proves: floods
+    fn one_moving_address_is_a_duplicate_and_no_loop() {
+        let mut loops = loops();
+        assert_eq!(bounce_of(&mut loops, Nanos(0), 100 * MOVES, &[FIRST], false), None);
+        assert_eq!(loops.duplicate_at(B).count, 0, "the window is not over");
+        let found = duplicate_of_window(&mut loops, WINDOW);
+        assert_eq!((found.count, found.with, found.movers), (1, Some(A), [Some(FIRST), None]));
+        assert_eq!(bounce_of(&mut loops, WINDOW, 100 * MOVES, &[FIRST, SECOND], false), None);
+        let found = duplicate_of_window(&mut loops, Nanos(2 * WINDOW.0));
+        assert_eq!((found.count, found.movers), (2, [Some(FIRST), Some(SECOND)]), "no flooded frames");
+        assert_eq!(bounce_of(&mut loops, Nanos(2 * WINDOW.0), MOVES - 2, &[FIRST], true), None);
+        assert_eq!(duplicate_of_window(&mut loops, Nanos(3 * WINDOW.0)).count, 2, "one move below the limit");
+        assert_eq!(loops.found_at(B).count, 0);
+    }
+
+    #[test] // proves: floods
+    fn one_flooding_address_is_a_loop_at_a_higher_limit() {
+        let mut loops = loops();
+        assert_eq!(bounce_of(&mut loops, Nanos(5), MOVES_OF_ONE - 1, &[FIRST], true), None);
+        assert_eq!(flood(&mut loops, Nanos(5), FIRST, [B, A]), Some(B));
+        assert_eq!(loops.found_at(B).movers, [Some(FIRST), None]);
+        assert_eq!(loops.duplicate_at(B).count, 0);
+    }
+
+    #[test]
+    fn failover_beside_duplicate_address_is_no_loop() {
+        let mut loops = loops();
+        for last in 0..20 {
+            assert_eq!(flood(&mut loops, Nanos(0), MacAddr([2, 0, 0, 0, 9, last]), [A, B]), None);
+        }
+        assert_eq!(bounce_of(&mut loops, Nanos(0), 3 * MOVES, &[FIRST], true), None);
+        let found = duplicate_of_window(&mut loops, WINDOW);
+        assert_eq!((found.count, found.movers), (1, [Some(FIRST), None]));
     }
 }

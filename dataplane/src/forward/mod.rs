@@ -15,7 +15,7 @@ mod vlan;
 pub use fdb::{Fdb, FdbEntry, FdbUpdate};
 pub use groups::MemberState;
 pub(crate) use groups::{GroupId, Groups};
-pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES};
+pub use loops::{Finding, HOLD as LOOP_HOLD, MOVES as LOOP_MOVES, MOVES_OF_ONE as LOOP_MOVES_OF_ONE};
 pub use multicast::{MulticastPorts, MulticastTable, SnoopedVlan};
 pub(crate) use spread::{PathSet, WeightedPaths, shortest};
 pub use table::table_bytes;
@@ -24,7 +24,7 @@ pub(crate) use vlan::Vlans;
 use std::sync::Arc;
 
 use fdb::Learned;
-use loops::Loops;
+use loops::{Loops, Move};
 use vlan::Membership;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::prefetch::prefetch;
@@ -178,12 +178,18 @@ impl Bridge {
             FdbUpdate { vid, mac: header.src, port: at, last_active: now }
         });
         if let Learned::Moved { from } = learned
-            && let Some(port) = self.loops.moved(now, from, at)
+            && let Some(port) = self.moved(now, vid, header, [from, at])
         {
             self.set_looped(port, true);
         }
         let decision = self.route(now, ingress, vid, header.dst);
         Forwarding { decision, vid, repeats: !learned.is_refused(), learned: update }
+    }
+
+    #[cold]
+    fn moved(&mut self, now: Nanos, vid: u16, header: &Header, [from, to]: [PortId; 2]) -> Option<PortId> {
+        let is_flooded = header.dst.is_group() || self.fdb.lookup(now, vid, header.dst).is_none();
+        self.loops.moved(now, Move { from, to, mac: header.src, is_flooded })
     }
 
     pub(crate) fn take_refusal_back(&mut self, ingress: PortId) {
@@ -304,16 +310,16 @@ impl Bridge {
         self.fdb.next_deadline().min(self.loops.next_end())
     }
 
-    /// Returns how many detected loops had `port` as the higher-numbered port.
+    /// Returns the loops that had `port` as the higher-numbered port.
     #[must_use]
-    pub fn loops_at(&self, port: PortId) -> u64 {
+    pub fn loops_at(&self, port: PortId) -> Finding {
         self.loops.found_at(port)
     }
 
-    /// Returns the other port of the last loop detected at `port`.
+    /// Returns the addresses that moved to and fro between `port` and a lower-numbered port without a loop.
     #[must_use]
-    pub fn loop_with(&self, port: PortId) -> Option<PortId> {
-        self.loops.found_with(port)
+    pub fn duplicates_at(&self, port: PortId) -> Finding {
+        self.loops.duplicate_at(port)
     }
 
     /// Returns the number of loops detected at all ports.

@@ -40,14 +40,15 @@ use std::sync::Arc;
 
 use xoff_flow_control::buffer::Buffer;
 use xoff_flow_control::congestion::CongestionPoints;
+use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::occupancy::Occupancy;
 use xoff_flow_control::pause::{Held, Paused};
 use xoff_flow_control::policy::Capabilities;
 use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
-use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
+use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId, PortSet};
 
-use crate::forward::Bridge;
+use crate::forward::{Bridge, Finding};
 use crate::ledger::Ledger;
 use crate::punt::PuntSink;
 use crate::queue::Nodes;
@@ -235,8 +236,16 @@ impl Switch {
             counters.fdb_entries.set(fdb.learned_at(port) as u64);
             counters.station_moves.set(fdb.moved_to(port));
             counters.learn_refused.set(fdb.refused_at(port));
-            counters.loop_with.set(self.bridge.loop_with(port).map_or(0, |other| 1 + u64::from(other.0)));
-            counters.loops.set(self.bridge.loops_at(port));
+            let show = |finding: Finding, count: &Counter, with: &Counter, macs: &[Counter; 2]| {
+                count.set(finding.count);
+                with.set(finding.with.map_or(0, |other| 1 + u64::from(other.0)));
+                macs.iter()
+                    .zip(finding.movers)
+                    .for_each(|(it, mac)| it.set(mac.map_or(0, MacAddr::to_number)));
+            };
+            show(self.bridge.loops_at(port), &counters.loops, &counters.loop_with, &counters.loop_macs);
+            let (with, macs) = (&counters.duplicate_with, &counters.duplicate_macs);
+            show(self.bridge.duplicates_at(port), &counters.duplicates, with, macs);
             counters.looped.set(self.bridge.is_looped(port).into());
         }
     }

@@ -1,9 +1,9 @@
 // This file proves promises of SPECIFICATION.md: floods
 
-use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
+use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES, LOOP_MOVES_OF_ONE};
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::LoopDetection;
-use xoff_wire::units::{Nanos, PortId};
+use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use crate::C0;
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
@@ -50,7 +50,7 @@ impl LoopedSwitch {
 
     fn found(&self, port: u8) -> (u64, bool) {
         let bridge = self.bed.switch(self.switch).worker(PortId(port)).bridge();
-        (bridge.loops_at(PortId(port)), bridge.is_looped(PortId(port)))
+        (bridge.loops_at(PortId(port)).count, bridge.is_looped(PortId(port)))
     }
 }
 
@@ -79,15 +79,50 @@ fn loop_detection_ends_circulating_frames() {
         "the loop was not found at the higher port only"
     );
     let bridge = ring.bed.switch(ring.switch).worker(PortId(3)).bridge();
-    assert_eq!((bridge.loop_with(PortId(3)), bridge.loops_found()), (Some(PortId(2)), 1));
+    assert_eq!((bridge.loops_at(PortId(3)).with, bridge.loops_found()), (Some(PortId(2)), 1));
     assert!(ring.drops(3) > 0, "no frame was dropped at the looped port");
     let copies = ring.copies();
-    assert!(copies <= LOOP_MOVES as usize + 10, "{copies}");
+    assert!(copies <= LOOP_MOVES_OF_ONE as usize + 10, "{copies}");
     ring.run_for(AWHILE);
     assert_eq!(ring.copies(), copies, "a frame still circulates");
     (2..12).for_each(|station| ring.broadcast(station));
     ring.run_for(AWHILE);
     assert_eq!(ring.copies(), copies + 10, "broadcasts did not arrive exactly once");
+}
+
+#[test]
+fn loop_of_two_stations_is_found_after_fewer_moves() {
+    let mut ring = looped(LoopDetection::Block);
+    (1..=2).for_each(|station| ring.broadcast(station));
+    ring.run_for(AWHILE);
+    assert_eq!(ring.found(3), (1, true));
+    assert!(ring.copies() <= LOOP_MOVES as usize + 10, "{}", ring.copies());
+}
+
+#[test]
+fn two_hosts_with_one_address_are_no_loop() {
+    let mut bed = Bed::new(9);
+    let mut plan = plan::switch(&[LINK; 3]);
+    plan.each_port(|port| port.loop_detection = LoopDetection::Block);
+    let switch = bed.add_switch(plan);
+    let hosts = [0, 1, 2].map(|port| bed.add_host(switch, port, Obeys::AtOnce));
+    let [twice, known] = [1, 2].map(|station| [2, 0, 0, 0, 9, station]);
+    let frame = |to: [u8; 6], from: [u8; 6]| [&to[..], &from, &[0x88, 0xb5], &[0; 46]].concat();
+    bed.inject(hosts[2], &frame([0xff; 6], known));
+    let mut send_for = |rounds: u32| {
+        for _ in 0..rounds {
+            for host in &hosts[..2] {
+                bed.inject(*host, &frame(known, twice));
+                bed.run_until(bed.now() + Nanos::from_millis(1));
+            }
+        }
+        let bridge = bed.switch(switch).worker(PortId(1)).bridge();
+        (bridge.loops_at(PortId(1)).count, bridge.duplicates_at(PortId(1)))
+    };
+    assert_eq!(send_for(2 * LOOP_MOVES).1.count, 0, "the window of a second is not over");
+    let (loops, duplicate) = send_for(4 * LOOP_MOVES);
+    assert_eq!((loops, duplicate.count, duplicate.with), (0, 1, Some(PortId(0))));
+    assert_eq!(duplicate.movers, [Some(MacAddr(twice)), None]);
 }
 
 #[test]

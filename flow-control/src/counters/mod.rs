@@ -65,8 +65,16 @@ pub struct PortCounters {
     pub loops: Counter,
     /// Index of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
-    /// 1 during the hold time after a loop, during which
-    /// [`LoopDetection::Block`](crate::settings::LoopDetection::Block) keeps the port out of floods.
+    /// Addresses that moved in the last loop, at most two, as numbers; zero for none.
+    pub loop_macs: [Counter; 2],
+    /// Times that addresses moved between this port and a lower-numbered one without a loop.
+    pub duplicates: Counter,
+    /// Number of the other port of the last such moves, plus one; zero before the first.
+    pub duplicate_with: Counter,
+    /// Addresses that moved, at most two, as numbers; zero for none.
+    pub duplicate_macs: [Counter; 2],
+    /// 1 for some time after a loop; with [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port is
+    /// then kept out of floods.
     pub looped: Counter,
 }
 

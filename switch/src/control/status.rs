@@ -157,6 +157,19 @@ pub struct PortStatus {
     /// True if a loop was detected at the port in the last 10 s. Meanwhile, with `loop_detection = "block"`, the port
     /// neither sends nor accepts flooded frames.
     pub looped: bool,
+    /// Addresses that moved in the last loop, at most two.
+    #[serde(default)]
+    pub loop_addresses: Vec<String>,
+    /// Seconds in which addresses moved to and fro between this port and a lower-numbered port without a loop: two hosts
+    /// with one address.
+    #[serde(default)]
+    pub duplicates: u64,
+    /// Other port of such addresses; `None` before the first.
+    #[serde(default)]
+    pub duplicate_with: Option<String>,
+    /// Such addresses, at most two.
+    #[serde(default)]
+    pub duplicate_addresses: Vec<String>,
     /// Statistics of the XDP sockets; `None` if unreadable.
     pub xdp_statistics: Option<XdpStatistics>,
     /// Drops counted by the device; `None` if unreadable.

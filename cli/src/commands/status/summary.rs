@@ -41,13 +41,14 @@ pub(super) fn verdict(status: &Status) -> String {
     let acknowledged: String =
         verdict.acknowledged.iter().map(|gap| format!("\nacknowledged: {gap}")).collect();
     let loops: String = status.ports.iter().filter_map(looped).collect();
+    let duplicates: String = status.ports.iter().filter_map(duplicate).collect();
     let peers: String = status.ports.iter().filter_map(peer).collect();
     let interfaces = status.router.iter().flat_map(|router| &router.interfaces);
     let missing =
         interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
     let missing: String = missing.collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{peers}{}{}{missing}",
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{duplicates}{peers}{}{}{missing}",
         grouped(verdict.lossless_lost),
         checksums(status),
         idle_groups(status)
@@ -106,9 +107,19 @@ fn peer(port: &PortStatus) -> Option<String> {
 fn looped(port: &PortStatus) -> Option<String> {
     let other = port.loop_with.as_ref()?;
     let now = if port.looped { " NOW" } else { "" };
+    let moving = port.loop_addresses.join(", ");
+    let moving = if moving.is_empty() { moving } else { format!("; moving: {moving}") };
     Some(format!(
-        "\nLOOP{now}: ports {} and {other} seem to be connected outside the switch (detected {} times)",
+        "\nLOOP{now}: ports {} and {other} seem to be connected outside the switch (detected {} times{moving})",
         port.name, port.loops
+    ))
+}
+
+fn duplicate(port: &PortStatus) -> Option<String> {
+    let (other, addresses) = (port.duplicate_with.as_ref()?, port.duplicate_addresses.join(" and "));
+    Some(format!(
+        "\nDUPLICATE ADDRESS: {addresses} at ports {} and {other}: two hosts with one address? (for {} s)",
+        port.name, port.duplicates
     ))
 }
 

@@ -61,6 +61,7 @@ static PORTS: LazyLock<Table<PortStatus>> = LazyLock::new(|| {
         "fdb_refused_total" Counter learn_refused;
         "loops_total" Counter loops;
         "looped" Gauge looped;
+        "duplicate_addresses_total" Counter duplicates;
         "lldp_sent_frames_total" Counter lldp.frames_sent;
         "lldp_unsent_frames_total" Counter lldp.frames_not_sent;
         "lldp_received_frames_total" Counter lldp.frames_received;

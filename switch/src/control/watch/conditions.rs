@@ -135,6 +135,15 @@ const LOOP: ConditionKind = ConditionKind {
     counted: "times found",
     end: End::AfterQuiet,
 };
+const DUPLICATE: ConditionKind = ConditionKind {
+    event: "duplicate-address",
+    is_loss: false,
+    began: "a MAC address moves back and forth between two ports: two hosts with one address? Give one of them another address",
+    goes_on: "a MAC address still moves back and forth between two ports",
+    over: "no MAC address moves back and forth between the ports any more",
+    counted: "seconds",
+    end: End::AfterQuiet,
+};
 const PEER_FAST: ConditionKind = ConditionKind {
     event: "peer-too-fast",
     is_loss: false,
@@ -242,7 +251,7 @@ const LACP_IDLE: ConditionKind = ConditionKind {
 };
 
 #[cfg(test)]
-pub(super) const KINDS: [&ConditionKind; 19] = [
+pub(super) const KINDS: [&ConditionKind; 20] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
@@ -251,6 +260,7 @@ pub(super) const KINDS: [&ConditionKind; 19] = [
     &STORM,
     &LONG_PAUSES,
     &LOOP,
+    &DUPLICATE,
     &PEER_FAST,
     &PEER_EXCESS,
     &PEER_LATE,
@@ -344,7 +354,9 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         .lasting(move |view| view.counters.port(id).looped.get() != 0)
         .saying(move |view| {
             let blocked = view.settings().ports[id.index()].loop_detection == LoopDetection::Block;
-            let other = format!("the other port is {}", loops::with(view, id)?);
+            let moving = loops::addresses(view, id);
+            let moving = if moving.is_empty() { String::new() } else { format!(", moving: {}", moving.join(", ")) };
+            let other = format!("the other port is {}{moving}", loops::with(view, id)?);
             let seconds = LOOP_HOLD.0 / 1_000_000_000;
             Some(if blocked {
                 format!("{other}; this port takes no part in floods for {seconds} s")
@@ -352,6 +364,13 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
                 other
             })
         });
+    let duplicate = Condition::new(&DUPLICATE, place(None), move |view, _| {
+        view.counters.port(id).duplicates.get()
+    })
+    .saying(move |view| {
+        let (addresses, other) = (loops::duplicates(view, id).join(" and "), loops::duplicate_with(view, id)?);
+        Some(format!("{addresses} at {} and {other}", view.name_of(id)))
+    });
     let fast =
         Condition::new(&PEER_FAST, place(None), move |view, _| view.ports[id.index()].overspeed_bytes.get());
     let flow_control = view.settings().ports[id.index()].flow_control;
@@ -395,7 +414,7 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         .lasting(move |view| now(view).is_some())
         .saying(now)
     });
-    let others = [found, fast, unknown, malformed, other, overruled, checksum, too_long];
+    let others = [found, duplicate, fast, unknown, malformed, other, overruled, checksum, too_long];
     unseen.into_iter().chain(others).chain(differs).collect()
 }
 

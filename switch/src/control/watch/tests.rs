@@ -103,7 +103,11 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
         view.counters.port(PortId(0)).pause_frames_received.add(4);
         look(4);
         view.counters.port(PortId(1)).loops.add(1);
+        view.counters.port(PortId(1)).loop_macs[0].set(0x02_00_00_00_00_0a);
         view.counters.port(PortId(1)).looped.set(1);
+        view.counters.port(PortId(1)).duplicates.set(1);
+        view.counters.port(PortId(1)).duplicate_with.set(1);
+        view.counters.port(PortId(1)).duplicate_macs[0].set(0x02_00_00_00_00_0b);
         view.counters.class(PortId(1), CLASS).storms.add(1);
         view.counters.class(PortId(1), CLASS).storm_since.set(1);
         look(5);
@@ -124,7 +128,8 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
     has(&lines[2], &["the peer still sends while it is paused", "frames too late: 12", "class=3"]);
     has(&lines[3], &["that `pause` of the port forbids", "pause frames: 4"]);
     let line = |word: &str| lines.iter().find(|line| line.contains(word)).unwrap();
-    has(line("event=loop"), &["between two ports", "the other port is left", "port=right"]);
+    has(line("event=loop"), &["between two ports", "the other port is left, moving: 02:00:00:00:00:0a", "port=right"]);
+    has(line("event=duplicate-address"), &["two hosts with one address?", "; 02:00:00:00:00:0b at right and left "]);
     has(
         line("event=storm"),
         &[
