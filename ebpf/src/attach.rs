@@ -168,7 +168,7 @@ pub fn attach(
             .map_err(|source| refused("attach the XDP program", source))?;
     }
     let filter = Filter::attach(program.progs.xoff_hold_back.as_fd(), ifindex, clsact);
-    let program = Program::new(claim, fd, mode_of(&Xdp::new(fd), ifindex), link);
+    let program = Program::new(claim, fd, mode_of(&Xdp::new(fd), ifindex), link, filter.filter());
     let program = program.map_err(|source| refused("open the XDP program", source))?;
     claim.attached(program.id());
     let attached = Attached { program: Arc::new(program), filter, dropped, arrived, native_refusal };

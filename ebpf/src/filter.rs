@@ -1,7 +1,11 @@
 //! Egress filter: stops the machine's own stack from sending on a port of the switch. The filter of a killed process
-//! passes every frame, because that process's sockets are gone.
+//! passes every frame, because the process's sockets are gone.
+//!
+//! Other programs remove filters of traffic control that they do not know. A watcher calls
+//! [`Program::restore_filter`](crate::Program::restore_filter) to find that out.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
@@ -22,9 +26,9 @@ pub enum Clsact {
 #[derive(Debug)]
 pub enum Filtered {
     /// The interface had no filter of xoff before.
-    New(Filter),
-    /// The filter replaced the filter of a killed xoff.
-    Replaced(Filter),
+    New(Arc<Filter>),
+    /// The filter replaced that of a killed xoff.
+    Replaced(Arc<Filter>),
     Refused(libbpf_rs::Error),
 }
 
@@ -33,29 +37,61 @@ pub enum Filtered {
 pub struct Filter {
     program: OwnedFd,
     ifindex: i32,
+    is_attached: Mutex<bool>,
 }
 
 impl Filter {
     pub(crate) fn attach(program: BorrowedFd<'_>, ifindex: i32, clsact: Clsact) -> Filtered {
         let mut hook = hook(program, ifindex);
         let leftover = clsact == Clsact::Found && hook.query().is_ok();
-        let filter =
-            hook.attach().and_then(|_| Ok(Filter { program: program.try_clone_to_owned()?, ifindex }));
+        let filter = hook.attach().and_then(|_| {
+            let (program, is_attached) = (program.try_clone_to_owned()?, Mutex::new(true));
+            Ok(Arc::new(Filter { program, ifindex, is_attached }))
+        });
         match filter {
             Ok(filter) if leftover => Filtered::Replaced(filter),
             Ok(filter) => Filtered::New(filter),
             Err(error) => Filtered::Refused(error),
         }
     }
+
+    /// Attaches the filter again, with a clsact qdisc, if it is missing and was not [taken off](Filter::take_off). Returns whether it
+    /// was missing.
+    pub(crate) fn restore(&self) -> libbpf_rs::Result<bool> {
+        let is_attached = self.is_attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hook = hook(self.program.as_fd(), self.ifindex);
+        if !*is_attached || self.is_at(&mut hook) {
+            return Ok(false);
+        }
+        let _ = hook.create(); // fails if the qdisc exists
+        hook.attach().map(|_| true)
+    }
+
+    pub(crate) fn take_off(&self) {
+        let mut is_attached = self.is_attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hook = hook(self.program.as_fd(), self.ifindex);
+        if std::mem::replace(&mut *is_attached, false) && self.is_at(&mut hook) {
+            let _ = hook.detach(); // the interface may be gone
+        }
+    }
+
+    fn is_at(&self, hook: &mut TcHook) -> bool {
+        let ours = Program::id_from_fd(self.program.as_fd()).ok();
+        ours.is_some() && hook.query().ok() == ours
+    }
 }
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        let program = self.program.as_fd();
-        let mut hook = hook(program, self.ifindex);
-        let ours = Program::id_from_fd(program).ok();
-        if ours.is_some() && hook.query().ok() == ours {
-            let _ = hook.detach(); // the interface may be gone
+        self.take_off();
+    }
+}
+
+impl Filtered {
+    pub(crate) fn filter(&self) -> Option<Arc<Filter>> {
+        match self {
+            Filtered::New(filter) | Filtered::Replaced(filter) => Some(Arc::clone(filter)),
+            Filtered::Refused(_) => None,
         }
     }
 }

@@ -3,10 +3,11 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::{Link, Xdp, XdpFlags};
 
+use crate::filter::Filter;
 use crate::{Claim, EbpfError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct Program {
     fd: OwnedFd,
     id: u32,
     hold: Mutex<Hold>,
+    /// Egress filter of the interface; `None` if the kernel refused it.
+    filter: Option<Arc<Filter>>,
 }
 
 impl Program {
@@ -70,6 +73,7 @@ impl Program {
         fd: BorrowedFd<'_>,
         mode: Mode,
         link: Option<Link>,
+        filter: Option<Arc<Filter>>,
     ) -> libbpf_rs::Result<Program> {
         Ok(Program {
             device: claim.device().to_owned(),
@@ -78,6 +82,7 @@ impl Program {
             fd: fd.try_clone_to_owned()?,
             id: libbpf_rs::Program::id_from_fd(fd)?,
             hold: Mutex::new(link.map_or(Hold::Interface, |link| Hold::Link { _link: link })),
+            filter,
         })
     }
 
@@ -122,7 +127,18 @@ impl Program {
         Ok(())
     }
 
+    /// Attaches the egress filter again if another program has removed it. Returns whether it was missing. Call this in the interface's
+    /// network namespace.
+    pub fn restore_filter(&self) -> Result<bool, EbpfError> {
+        let restored = self.filter.as_ref().map_or(Ok(false), |filter| filter.restore());
+        let doing = "attach the egress filter again";
+        restored.map_err(|source| EbpfError::Refused { doing, device: self.device.clone(), source })
+    }
+
     pub(crate) fn take_off(&self) {
+        if let Some(filter) = &self.filter {
+            filter.take_off();
+        }
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if let Hold::Interface = std::mem::replace(&mut *hold, Hold::None) {
             let xdp = Xdp::new(self.fd.as_fd());
@@ -189,6 +205,34 @@ mod tests {
                 program.attach_again().unwrap();
                 assert_eq!(found(&program), Place::Empty, "a dropped program was attached again");
             }
+        });
+    }
+
+    fn tc(words: &str) -> String {
+        let output = Command::new("tc").args(words.split(' ')).output().unwrap();
+        assert!(output.status.success(), "tc {words}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test] // proves: own-stack
+    fn removed_egress_filter_is_reattached_unless_xoff_dropped_it() {
+        with_devices(|[v0, v1]| {
+            let is_there = || tc("filter show dev v0 egress").contains("xoff_hold_back");
+            let refused = attached("v1", v1, Mode::Generic);
+            assert!(!refused.program().restore_filter().unwrap(), "refused filter was restored");
+            tc("qdisc add dev v0 clsact");
+            let attached = attached("v0", v0, Mode::Generic);
+            let program = attached.program();
+            assert!(is_there() && !program.restore_filter().unwrap());
+            for removal in ["filter del dev v0 egress", "qdisc del dev v0 clsact"] {
+                tc(removal);
+                assert!(!is_there());
+                assert!(program.restore_filter().unwrap(), "{removal} was not noticed");
+                assert!(is_there() && !program.restore_filter().unwrap());
+            }
+            drop(attached);
+            assert!(!is_there());
+            assert!(!program.restore_filter().unwrap() && !is_there(), "a dropped filter was attached again");
         });
     }
 

@@ -155,6 +155,11 @@ pub trait PortDriver: Send + Sync {
 
     /// Attaches the XDP program again if it is missing. Call this in the port's network namespace.
     fn attach_again(&self) -> Result<(), EbpfError>;
+
+    /// Attaches the egress filter again if it is missing, and returns whether it was. Call this in the port's network namespace.
+    fn restore_filter(&self) -> Result<bool, EbpfError> {
+        Ok(false)
+    }
 }
 
 impl fmt::Debug for dyn PortDriver {
@@ -400,6 +405,10 @@ impl PortDriver for Monitor {
 
     fn attach_again(&self) -> Result<(), EbpfError> {
         self.program.attach_again()
+    }
+
+    fn restore_filter(&self) -> Result<bool, EbpfError> {
+        self.program.restore_filter()
     }
 }
 

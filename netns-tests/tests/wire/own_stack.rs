@@ -67,6 +67,31 @@ fn kernel_sends_nothing_on_a_port_of_the_switch() {
 }
 
 #[test]
+fn egress_filter_removed_by_others_is_attached_again() {
+    let bed = bed_beside_others(2).build();
+    let switch = start(&bed);
+    let tc = |words: &str| {
+        let output = bed.namespace().output(Command::new("tc").args(words.split(' '))).unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let is_there = || tc("filter show dev p1 egress").contains("xoff_hold_back");
+    assert!(is_there());
+    for (times, removal) in (1..).zip(["filter del dev p1 egress", "qdisc del dev p1 clsact"]) {
+        tc(removal);
+        wait_for("the removal to be noticed", || (switch.port(1).filter_detached == times).then_some(()));
+        assert!(is_there(), "{removal}");
+    }
+    let exit = switch.stop();
+    assert_eq!(
+        exit.stderr.matches("another program removed the egress filter").count(),
+        2,
+        "{}",
+        exit.stderr
+    );
+    assert!(!tc("qdisc show dev p1").contains("clsact"));
+}
+
+#[test]
 fn next_switch_restores_ipv6_address_mode_of_killed_switch() {
     let bed = with_ipv6();
     for killed in 0..2 {

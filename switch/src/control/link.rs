@@ -232,7 +232,12 @@ impl Links {
         for (id, port) in view.ports() {
             match port.link.get() {
                 Link::Gone => self.open(id),
-                Link::Up | Link::Down => self.look(id, port),
+                Link::Up | Link::Down => {
+                    self.look(id, port);
+                    if port.link.get() != Link::Gone {
+                        program::check_filter(&view, id, port);
+                    }
+                }
             }
         }
     }

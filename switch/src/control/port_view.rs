@@ -23,6 +23,10 @@ pub struct PortView {
     pub link: LinkCell,
     pub program: ProgramCell,
     pub program_detached: Counter,
+    /// Times that the egress filter was missing.
+    pub filter_detached: Counter,
+    /// Reason why the egress filter is missing.
+    pub unfiltered: Reason,
     pub returns: Counter,
     pub requeued: Counter,
     pub unfollowed: Reason,
@@ -189,6 +193,8 @@ impl PortView {
             link: LinkCell::default(),
             program: ProgramCell::default(),
             program_detached: Counter::default(),
+            filter_detached: Counter::default(),
+            unfiltered: Reason::default(),
             returns: Counter::default(),
             requeued: Counter::default(),
             unfollowed: Reason::default(),
@@ -313,6 +319,7 @@ impl PortView {
         *devices = Devices { leaving, ..Devices::of(device, std::mem::take(&mut devices.last)) };
         drop(devices);
         self.program.replace(ProgramState::Attached);
+        self.unfiltered.replace(None);
         self.link.renewed();
     }
 

@@ -1,3 +1,6 @@
+//! Supervision of XDP programs and egress filters. A removed one is attached again; an XDP program of another owner that took the place of
+//! the switch's stays.
+
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;
 
@@ -41,15 +44,65 @@ pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place
     }
 }
 
+/// Attaches the egress filter again if it was removed. The condition `filter-detached` reports a failure.
+pub(super) fn check_filter(view: &SwitchView, id: PortId, port: &PortView) {
+    let restored = port.now().driver.restore_filter();
+    let fault = restored.as_ref().err().map(ToString::to_string);
+    let is_missing = fault.is_some();
+    let was_missing = port.unfiltered.replace(fault).is_some();
+    if is_missing && !was_missing {
+        port.filter_detached.add(1);
+    }
+    if restored.is_ok_and(|is_restored| is_restored) {
+        port.filter_detached.add(u64::from(!was_missing));
+        let (name, device) = (view.name_of(id), port.device.get());
+        tracing::warn!(
+            port = %name,
+            %device,
+            "another program removed the egress filter (`tc filter show dev {device} egress`), which is attached again; meanwhile the \
+             machine's own stack could send by the port"
+        );
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
+    use std::io;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::{Arc, Mutex};
+
+    use xoff_ebpf::EbpfError;
+    use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
 
     use super::*;
     use crate::control::testing::{device, view};
     use crate::control::tests::SilentDriver;
+
+    /// Driver whose filter was missing (`Some(true)`), is there, or is missing and refused (`None`).
+    struct FilteredDriver(Arc<Mutex<Option<bool>>>);
+
+    impl PortDriver for FilteredDriver {
+        fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+            Ok(XdpStatistics::default())
+        }
+
+        fn device_drops(&self) -> Result<DeviceDrops, Unread> {
+            Ok(DeviceDrops::default())
+        }
+
+        fn look(&self) -> Look {
+            Look::There(Place::Ours)
+        }
+
+        fn attach_again(&self) -> Result<(), EbpfError> {
+            Ok(())
+        }
+
+        fn restore_filter(&self) -> Result<bool, EbpfError> {
+            self.0.lock().unwrap().ok_or(EbpfError::AnotherXoff { device: "l0".into(), process: None })
+        }
+    }
 
     #[test] // proves: devices
     fn removal_of_xdp_program_is_counted_once() {
@@ -72,6 +125,28 @@ mod tests {
             let port = &view.ports[0];
             found(&view, PortId(0), port, place);
             assert_eq!((port.program.get(), port.program_detached.get()), (state, times), "{place:?}");
+        }
+    }
+
+    #[test] // proves: own-stack
+    fn removal_of_egress_filter_is_counted_once() {
+        let filter = Arc::new(Mutex::new(Some(false)));
+        let mut view = Arc::into_inner(view().0).unwrap();
+        view.ports[0] = PortView::new("l0", 0, device(1, FilteredDriver(Arc::clone(&filter))));
+        for (state, times, is_missing) in [
+            (Some(false), 0, false),
+            (Some(true), 1, false),
+            (Some(true), 2, false),
+            (None, 3, true),
+            (None, 3, true),
+            (Some(true), 3, false),
+            (None, 4, true),
+            (Some(false), 4, false),
+        ] {
+            *filter.lock().unwrap() = state;
+            let port = &view.ports[0];
+            check_filter(&view, PortId(0), port);
+            assert_eq!((port.filter_detached.get(), port.unfiltered.get().is_some()), (times, is_missing));
         }
     }
 }

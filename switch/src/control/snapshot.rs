@@ -177,6 +177,7 @@ fn port_status(
         device_drops_last: device_drops.unwrap_or_else(|unread| unread.last),
         program: port.program.get(),
         program_detached: port.program_detached.get(),
+        filter_detached: port.filter_detached.get(),
         returns: port.returns.get(),
         requeued: port.requeued.get(),
         unfollowed: port.unfollowed.get(),

@@ -183,7 +183,10 @@ pub struct PortStatus {
     /// Number of times that the port's XDP program was missing; frames received meanwhile were not counted.
     #[serde(default)]
     pub program_detached: u64,
-    /// Number of times that the port's device came back.
+    /// Times that another program removed the port's egress filter, which stops the machine's own stack.
+    #[serde(default)]
+    pub filter_detached: u64,
+    /// Times that the port's device came back.
     #[serde(default)]
     pub returns: u64,
     /// Number of changes after which the device's receive queues and the port's sockets differed.

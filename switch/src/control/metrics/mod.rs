@@ -45,6 +45,7 @@ static PORTS: LazyLock<Table<PortStatus>> = LazyLock::new(|| {
         "port_requeues_total" Counter requeued;
         "port_unproved" Gauge unproved;
         "xdp_program_detached_total" Counter program_detached;
+        "egress_filter_detached_total" Counter filter_detached;
         "sent_pause_frames_total" Counter pause_frames_sent;
         "received_pfc_frames_total" Counter pfc_frames_received;
         "received_pause_frames_total" Counter pause_frames_received;

@@ -239,6 +239,16 @@ const DCBX_MISMATCH: ConditionKind = ConditionKind {
     end: End::AfterQuiet,
 };
 
+const FILTER_DETACHED: ConditionKind = ConditionKind {
+    event: "filter-detached",
+    is_loss: false,
+    began: "another program removed the egress filter of the port, which cannot be attached again: the machine's own stack can send by \
+            the port",
+    goes_on: "the egress filter of the port still cannot be attached again; the switch tries every second",
+    over: "the egress filter of the port is attached again, or its device is gone",
+    counted: "times found",
+    end: End::AtOnce,
+};
 const LACP_IDLE: ConditionKind = ConditionKind {
     event: "lacp-idle",
     is_loss: false,
@@ -251,7 +261,7 @@ const LACP_IDLE: ConditionKind = ConditionKind {
 };
 
 #[cfg(test)]
-pub(super) const KINDS: [&ConditionKind; 20] = [
+pub(super) const KINDS: [&ConditionKind; 21] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
@@ -271,6 +281,7 @@ pub(super) const KINDS: [&ConditionKind; 20] = [
     &CHECKSUM,
     &TOO_LONG,
     &DCBX_MISMATCH,
+    &FILTER_DETACHED,
     &LACP_IDLE,
 ];
 
@@ -355,7 +366,8 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         .saying(move |view| {
             let blocked = view.settings().ports[id.index()].loop_detection == LoopDetection::Block;
             let moving = loops::addresses(view, id);
-            let moving = if moving.is_empty() { String::new() } else { format!(", moving: {}", moving.join(", ")) };
+            let moving =
+                if moving.is_empty() { String::new() } else { format!(", moving: {}", moving.join(", ")) };
             let other = format!("the other port is {}{moving}", loops::with(view, id)?);
             let seconds = LOOP_HOLD.0 / 1_000_000_000;
             Some(if blocked {
@@ -364,13 +376,13 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
                 other
             })
         });
-    let duplicate = Condition::new(&DUPLICATE, place(None), move |view, _| {
-        view.counters.port(id).duplicates.get()
-    })
-    .saying(move |view| {
-        let (addresses, other) = (loops::duplicates(view, id).join(" and "), loops::duplicate_with(view, id)?);
-        Some(format!("{addresses} at {} and {other}", view.name_of(id)))
-    });
+    let duplicate =
+        Condition::new(&DUPLICATE, place(None), move |view, _| view.counters.port(id).duplicates.get())
+            .saying(move |view| {
+                let (addresses, other) =
+                    (loops::duplicates(view, id).join(" and "), loops::duplicate_with(view, id)?);
+                Some(format!("{addresses} at {} and {other}", view.name_of(id)))
+            });
     let fast =
         Condition::new(&PEER_FAST, place(None), move |view, _| view.ports[id.index()].overspeed_bytes.get());
     let flow_control = view.settings().ports[id.index()].flow_control;
@@ -414,7 +426,10 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         .lasting(move |view| now(view).is_some())
         .saying(now)
     });
-    let others = [found, duplicate, fast, unknown, malformed, other, overruled, checksum, too_long];
+    let filter = Condition::new(&FILTER_DETACHED, place(None), |_, _| 0)
+        .lasting(move |view| view.ports[id.index()].unfiltered.get().is_some())
+        .saying(move |view| view.ports[id.index()].unfiltered.get());
+    let others = [filter, found, duplicate, fast, unknown, malformed, other, overruled, checksum, too_long];
     unseen.into_iter().chain(others).chain(differs).collect()
 }
 

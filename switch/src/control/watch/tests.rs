@@ -128,8 +128,14 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
     has(&lines[2], &["the peer still sends while it is paused", "frames too late: 12", "class=3"]);
     has(&lines[3], &["that `pause` of the port forbids", "pause frames: 4"]);
     let line = |word: &str| lines.iter().find(|line| line.contains(word)).unwrap();
-    has(line("event=loop"), &["between two ports", "the other port is left, moving: 02:00:00:00:00:0a", "port=right"]);
-    has(line("event=duplicate-address"), &["two hosts with one address?", "; 02:00:00:00:00:0b at right and left "]);
+    has(
+        line("event=loop"),
+        &["between two ports", "the other port is left, moving: 02:00:00:00:00:0a", "port=right"],
+    );
+    has(
+        line("event=duplicate-address"),
+        &["two hosts with one address?", "; 02:00:00:00:00:0b at right and left "],
+    );
     has(
         line("event=storm"),
         &[
@@ -181,6 +187,22 @@ fn nearly_permanent_pauses_are_logged() {
     has(began, &["WARN", "event=long-pauses", "port=left", "class=3", "paused for 97 % of the last 5.00 s"]);
     has(goes_on, &["phase=goes_on"]);
     has(over, &["no longer pauses the class nearly all the time", "paused for 90 %"]);
+}
+
+#[test] // proves: own-stack
+fn missing_egress_filter_is_logged_until_it_is_back() {
+    let lines = logged(|look, view| {
+        view.ports[1].unfiltered.replace(Some("cannot attach the egress filter again for r0".into()));
+        (1..=3).for_each(&mut *look);
+        view.ports[1].unfiltered.replace(None);
+        look(4);
+    });
+    let [began, over] = &lines[..] else { panic!("{lines:#?}") };
+    has(
+        began,
+        &["cannot be attached again", "; cannot attach the egress filter again for r0 ", "port=right"],
+    );
+    has(over, &["event=filter-detached", "phase=over"]);
 }
 
 #[test] // proves: lacp
