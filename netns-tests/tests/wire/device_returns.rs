@@ -266,7 +266,9 @@ fn port_reopens_once_its_device_fits_the_configuration() {
     recreate_wire(&bed, 2, " mtu 1000");
     let refused = "port p2 has an MTU of 1500, but its device p2 has an MTU of 1000";
     wait_for("it to be refused", || switch.stderr().contains(refused).then_some(()));
-    assert_eq!(switch.health().0, 503);
+    let (code, text) = switch.health();
+    assert_eq!(code, 503);
+    assert!(text.contains("the device of the configured name cannot be opened: "), "{text}");
     ip(&bed, "link set p2 mtu 1500");
     wait_for("the port to be open again", || (switch.port(2).link == Link::Up).then_some(()));
     ping(bed.host(1), bed.host(2));

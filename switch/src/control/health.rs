@@ -111,7 +111,7 @@ fn fault_of_port(port: &PortView) -> Option<String> {
     }
     let device = port.device.get();
     match (port.link.get(), port.program.get()) {
-        (Link::Gone, _) => Some(format!("the device {device} is gone")),
+        (Link::Gone, _) => Some(port.missing_device()),
         (_, ProgramState::Attached) => port.short_mtu.get().or_else(|| port.unfiltered.get()),
         (_, ProgramState::Detached) => {
             Some(format!("the XDP program was removed from {device}: the port receives nothing"))

@@ -126,14 +126,13 @@ struct Links {
     opening: FuturesUnordered<BoxFuture<'static, ReopenResult>>,
     are_opening: BTreeSet<PortId>,
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
-    refused: BTreeMap<PortId, String>,
 }
 
 impl Links {
     fn new(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Links> {
         let kernel = Conversation::open()?;
-        let (opening, are_opening, queues_meanwhile, refused) = Default::default();
-        Ok(Links { view, kernel, opener, opening, are_opening, queues_meanwhile, refused })
+        let (opening, are_opening, queues_meanwhile) = Default::default();
+        Ok(Links { view, kernel, opener, opening, are_opening, queues_meanwhile })
     }
 
     fn notified(&mut self, notification: Notification) {
@@ -347,16 +346,15 @@ impl Links {
         {
             self.requeue(id, queues);
         }
-        let name = self.view.name_of(id);
+        let (name, port) = (self.view.name_of(id), &self.view.ports[id.index()]);
         match opened {
             Ok(None) => false,
             Ok(Some(_)) => {
-                self.refused.remove(&id);
+                port.refused.replace(None);
                 true
             }
             Err(NotOpened::Missing) => {
-                self.refused.remove(&id);
-                let port = &self.view.ports[id.index()];
+                port.refused.replace(None);
                 if port.link.get() != Link::Gone {
                     queues::refused(&self.view, id, &NotOpened::Missing);
                 } else if port.unfollowed.replace(None).is_some() {
@@ -366,22 +364,20 @@ impl Links {
             }
             Err(NotOpened::Panicked) => {
                 let why = NotOpened::Panicked.to_string();
-                if self.refused.get(&id) != Some(&why) {
+                if port.refused.replace(Some(why.clone())).as_ref() != Some(&why) {
                     tracing::error!(port = %name, "the port cannot be reopened until the switch is restarted: {why}");
-                    self.refused.insert(id, why);
                 }
                 false
             }
-            Err(why) if self.view.ports[id.index()].unfollowed.get().is_some() => {
+            Err(why) if port.unfollowed.get().is_some() => {
                 queues::refused(&self.view, id, &why);
                 false
             }
             Err(why) => {
                 let why = why.to_string();
-                if self.refused.get(&id) != Some(&why) {
+                if port.refused.replace(Some(why.clone())).as_ref() != Some(&why) {
                     tracing::error!(port = %name, "the port's device is back, but cannot be opened: {why}; the switch tries \
                         again every second");
-                    self.refused.insert(id, why);
                 }
                 false
             }

@@ -30,7 +30,9 @@ pub struct PortView {
     pub returns: Counter,
     pub requeued: Counter,
     pub unfollowed: Reason,
-    /// Text of the fault if the device's MTU is less than the port's.
+    /// Reason why the port, whose device is gone, cannot be opened on the device of the configured name.
+    pub refused: Reason,
+    /// Fault if the device's MTU is below the port's.
     pub short_mtu: Reason,
     pub removed_unread: Counter,
     pub acknowledged: Acknowledged,
@@ -198,6 +200,7 @@ impl PortView {
             returns: Counter::default(),
             requeued: Counter::default(),
             unfollowed: Reason::default(),
+            refused: Reason::default(),
             short_mtu: Reason::default(),
             removed_unread: Counter::default(),
             acknowledged: Acknowledged::default(),
@@ -247,6 +250,15 @@ impl PortView {
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.get().map_or("", String::as_str)
+    }
+
+    /// Returns the fault of a port whose device is gone.
+    pub(super) fn missing_device(&self) -> String {
+        let gone = format!("the device {} is gone", self.device.get());
+        match self.refused.get() {
+            Some(why) => format!("{gone}, and the device of the configured name cannot be opened: {why}"),
+            None => gone,
+        }
     }
 
     #[must_use]
@@ -320,6 +332,7 @@ impl PortView {
         drop(devices);
         self.program.replace(ProgramState::Attached);
         self.unfiltered.replace(None);
+        self.refused.replace(None);
         self.link.renewed();
     }
 

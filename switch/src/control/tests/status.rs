@@ -204,6 +204,9 @@ fn healthz_names_ended_workers_and_faulty_devices_of_ports() {
         "{text}"
     );
     assert!(text.contains("worker 0: not ready: worker 0 has ended"), "{text}");
+    view.ports[0].refused.replace(Some("p1 is a port of this xoff already".into()));
+    let reason = "the device lo is gone, and the device of the configured name cannot be opened: p1 is a port of this xoff already\n";
+    assert!(get(&control, "/healthz").1.contains(reason));
     let (_, text) = get(&control, "/status");
     let status: Status = serde_json::from_str(&text).unwrap();
     assert_eq!(
