@@ -11,6 +11,7 @@
 
 mod line;
 mod link;
+mod pace;
 mod port;
 mod records;
 mod stream;
@@ -486,8 +487,12 @@ impl Bench {
     /// Sends a port's due frames, earliest first.
     fn transmit(&mut self, index: usize) {
         let port = &mut self.ports[index];
-        for _ in 0..BATCH {
+        let end = self.last_step.after(port.turn());
+        for sent in 0..BATCH {
             let time = now();
+            if sent > 0 && time > end {
+                return;
+            }
             let paused = port.paused(time);
             let ready = |stream: &&mut Stream| {
                 stream.flow.from == index

@@ -8,6 +8,7 @@ use xoff_wire::{Header, MacControl};
 use xoff_xdp::clock::now;
 
 use super::line::Line;
+use super::pace::Pace;
 use super::records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame, StreamId};
 use super::stream;
 use super::timeline::SentControl;
@@ -40,7 +41,7 @@ pub struct TestPort {
     pub(super) unstamped: u64,
     gate: Gate,
     polled: Nanos,
-    line_free: Nanos,
+    pace: Pace,
     commit: Bytes,
     frames: Vec<(Frame, Option<Nanos>)>,
     /// Copy of a received frame that spans several memory chunks.
@@ -61,7 +62,7 @@ impl TestPort {
             unstamped: 0,
             gate: Gate::new(settings.speed, Obedience::Obey, false),
             polled: now(),
-            line_free: Nanos::ZERO,
+            pace: Pace::new(settings.speed),
             commit: habits::commit(settings.speed),
             frames: Vec::with_capacity(line.receive_max()),
             whole: vec![0; FRAME_MAX as usize],
@@ -158,20 +159,23 @@ impl TestPort {
     }
 
     pub(super) fn has_room(&self, now: Nanos, class: Class) -> bool {
-        self.line_free <= now && self.line.has_room(class, self.commit)
+        self.pace.free() <= now && self.line.has_room(class, self.commit)
     }
 
     pub(super) fn line_free(&self) -> Nanos {
-        self.line_free
+        self.pace.free()
+    }
+
+    /// Returns the time for which the port may send before it polls for pauses again.
+    pub(super) fn turn(&self) -> Nanos {
+        self.pace.behind_max()
     }
 
     pub(super) fn send(&mut self, now: Nanos, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
         if !self.line.send(class, len, write) {
             return false;
         }
-        let bytes = Bytes::on_line(len);
-        let begin = Nanos(self.line_free.0.max(now.0.saturating_sub(BEHIND_MAX.0)));
-        self.line_free = begin.after(self.settings.speed.time_of(bytes));
+        self.pace.send(now, Bytes::on_line(len));
         true
     }
 
@@ -188,6 +192,3 @@ impl TestPort {
         self.gate.link_lost(now);
     }
 }
-
-/// Maximum lag that the line recovers after a late poll.
-const BEHIND_MAX: Nanos = Nanos::from_micros(50);

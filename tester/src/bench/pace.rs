@@ -1,0 +1,78 @@
+//! Pace of a port's frames, as if its line took each when the one before has left.
+//!
+//! Frames that the kernel has cannot be paused. A late port therefore catches up no more than a standard peer may send after an
+//! XOFF (802.1Q annex N): the bytes of the response time, and one frame.
+
+use xoff_flow_control::headroom::standard_response;
+use xoff_wire::units::{BitRate, Bytes, Nanos};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    speed: BitRate,
+    behind_max: Nanos,
+    free: Nanos,
+}
+
+impl Pace {
+    pub(super) fn new(speed: BitRate) -> Pace {
+        Pace { speed, behind_max: standard_response(speed), free: Nanos::ZERO }
+    }
+
+    /// Returns when the line is free for the next frame.
+    pub(super) fn free(&self) -> Nanos {
+        self.free
+    }
+
+    /// Returns the longest time on the line that a late port catches up.
+    pub(super) fn behind_max(&self) -> Nanos {
+        self.behind_max
+    }
+
+    /// Occupies the line with a frame of `bytes` on the line.
+    pub(super) fn send(&mut self, now: Nanos, bytes: Bytes) {
+        let begin = Nanos(self.free.0.max(now.0.saturating_sub(self.behind_max.0)));
+        self.free = begin.after(self.speed.time_of(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the bytes that wait for the line after each frame, if the port polls at `times`.
+    fn waiting(speed: BitRate, len: u32, times: impl Iterator<Item = Nanos>) -> Vec<u64> {
+        let (mut pace, mut line) = (Pace::new(speed), Nanos::ZERO);
+        let frame = speed.time_of(Bytes::on_line(len));
+        let mut waiting = Vec::new();
+        for now in times {
+            while pace.free() <= now {
+                pace.send(now, Bytes::on_line(len));
+                line = Nanos(line.0.max(now.0)).after(frame);
+                waiting.push(speed.bytes_in(line.since(now)).0);
+            }
+        }
+        waiting
+    }
+
+    #[test]
+    fn stalled_port_sends_no_more_than_a_standard_peer() {
+        for gbps in [1, 10, 100] {
+            let speed = BitRate::from_gbps(gbps);
+            // The port stalls for a millisecond, polls every 700 ns, and stalls again.
+            let polls = |from: u64| (0..500).map(move |poll| Nanos(from + 700 * poll));
+            let waiting = waiting(speed, 1_514, polls(1_000_000).chain(polls(9_000_000)));
+            let allowed = speed.bytes_in(standard_response(speed)).0 + Bytes::on_line(1_514).0;
+            let most = waiting.iter().max().copied().unwrap_or_default();
+            assert!(most <= allowed, "{most} of {allowed} bytes at {gbps} Gb/s");
+            assert!(most > Bytes::on_line(1_514).0 - 100, "{most} bytes at {gbps} Gb/s");
+        }
+    }
+
+    #[test]
+    fn punctual_port_fills_its_line() {
+        let speed = BitRate::from_gbps(1);
+        let waiting = waiting(speed, 1_514, (1..=100_000).map(|poll| Nanos(500 * poll)));
+        let frames = 50_000_000 / speed.time_of(Bytes::on_line(1_514)).0;
+        assert!(waiting.len() as u64 >= frames - 1, "{} of {frames} frames", waiting.len());
+    }
+}
