@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use xoff_wire::units::Nanos;
 
@@ -20,6 +20,8 @@ const PRIORITY: i32 = 1;
 const ATTEMPTS_MAX: u32 = 8;
 /// Number of late runs after which a case fails; a stall may explain fewer.
 const LATE_RUNS: u32 = 3;
+/// Time after which a case that a stall disturbed is not repeated.
+const REPEATS_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
@@ -93,12 +95,15 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         return Ok(report);
     }
     let is_local = pressure::is_local(&bench.setup.ports);
-    let mut late = 0;
-    while report.attempts < ATTEMPTS_MAX {
+    let (begin, limit) = (Instant::now(), case.limit(&bench.setup));
+    let (mut late, mut is_late) = (0, false);
+    while report.attempts < ATTEMPTS_MAX && (is_late || begin.elapsed() < REPEATS_MAX) {
         report.attempts += 1;
         let pressure = Pressure::begin();
         let losses = bench.own_losses();
+        bench.limit(limit);
         let run = bench.begin_case().and_then(|()| (case.run)(bench));
+        bench.limit(Nanos::NEVER);
         let timelines = bench.timelines();
         let ended =
             if matches!(run, Err(Void::Interrupted | Void::Removed(_))) { Ok(()) } else { bench.end_case() };
@@ -125,12 +130,14 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
             ))),
             None => run,
         };
+        is_late = false;
         match run {
             Ok(judgement) => {
                 report.verdict = judgement.verdict();
                 report.reason = judgement.reason();
-                late += u32::from(judgement.is_only_late());
-                let is_final = !judgement.is_only_late() || late >= LATE_RUNS;
+                is_late = judgement.is_only_late();
+                late += u32::from(is_late);
+                let is_final = !is_late || late >= LATE_RUNS;
                 (report.measurements, report.figures) = (judgement.measurements, judgement.figures);
                 report.figures.extend(timelines);
                 if is_final {
@@ -140,7 +147,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
             Err(Void::Disturbed(reason)) => (report.verdict, report.reason) = (Verdict::CannotTell, reason),
             Err(Void::Failed(reason)) => {
                 (report.verdict, report.reason) = (Verdict::Fail, reason);
-                late += 1;
+                (is_late, late) = (true, late + 1);
                 if late >= LATE_RUNS {
                     return Ok(report);
                 }

@@ -105,6 +105,9 @@ pub struct Bench {
     last_step: Nanos,
     /// End of the last intended sleep, which is no stall.
     asleep_until: Nanos,
+    /// Longest time of a run, and its end.
+    limit: Nanos,
+    deadline: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +137,8 @@ impl Bench {
             stalls: Vec::new(),
             last_step: now(),
             asleep_until: Nanos::ZERO,
+            limit: Nanos::NEVER,
+            deadline: Nanos::NEVER,
         })
     }
 
@@ -405,6 +410,11 @@ impl Bench {
         self.ports.iter().map(|port| port.line.lost()).sum()
     }
 
+    /// Makes the run void if it does not end within `limit` from now on.
+    pub fn limit(&mut self, limit: Nanos) {
+        (self.limit, self.deadline) = (limit, now().after(limit));
+    }
+
     /// Prepares a case: ends all pauses, forgets all records, and lets the device learn all addresses.
     pub fn begin_case(&mut self) -> Result<(), Void> {
         self.end_case()?;
@@ -458,6 +468,10 @@ impl Bench {
             return Err(Void::Interrupted);
         }
         let time = now();
+        if time >= self.deadline {
+            let seconds = self.limit.0 / 1_000_000_000;
+            return Err(Void::Disturbed(format!("the case did not end within {seconds} s")));
+        }
         let stall = time.since(self.last_step.max(self.asleep_until));
         if stall >= STALL_MIN {
             self.stalls.push((Nanos(time.0 - stall.0), stall));

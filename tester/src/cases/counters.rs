@@ -36,17 +36,25 @@ const PAUSES: u64 = 10;
 type Key = (String, String);
 type Counters = BTreeMap<Key, u64>;
 
+/// Longest time of the command, in seconds, and the exit code of `timeout` after it.
+const COMMAND_MAX: &str = "10";
+const TIMED_OUT: i32 = 124;
+
+/// Runs the file's command.
 fn read(bench: &Bench) -> Result<Counters, Void> {
     let Some(command) = &bench.setup.device.counters else {
         return Err(Void::NotPossible("the file has no `counters` command".into()));
     };
     let failed =
         |reason: String| Void::NotPossible(format!("the `counters` command `{command}` failed: {reason}"));
-    let output = Command::new("sh")
-        .args(["-c", command])
+    let output = Command::new("timeout")
+        .args([COMMAND_MAX, "sh", "-c", command])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| failed(error.to_string()))?;
+    if output.status.code() == Some(TIMED_OUT) {
+        return Err(failed(format!("it did not end within {COMMAND_MAX} s")));
+    }
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }

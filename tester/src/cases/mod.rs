@@ -13,8 +13,11 @@ mod send;
 mod streams;
 mod watchdog;
 
+use xoff_wire::units::Nanos;
+
 use crate::bench::{Bench, Void};
 use crate::judgement::Judgement;
+use crate::setup::Setup;
 
 use send::flow as send_flow;
 
@@ -55,7 +58,25 @@ pub fn of_nic() -> impl Iterator<Item = &'static Case> {
     receive::CASES.iter().filter(|case| case.id != receive::NOT_RELAYED)
 }
 
+/// Longest run of a case whose settings demand no longer one.
+const RUN_MAX: Nanos = Nanos::from_secs(120);
+
 impl Case {
+    /// Returns the longest time that a run may take.
+    #[must_use]
+    pub fn limit(&self, setup: &Setup) -> Nanos {
+        let device = &setup.device;
+        let times = match self.id.split('.').next() {
+            _ if self.id == losslessness::SOAK => setup.soak.0 * 2,
+            Some("watchdog") => {
+                let [detection, restoration] = watchdog::times(device).map(|time| time.0);
+                3 * detection + 4 * restoration
+            }
+            _ => 0,
+        };
+        RUN_MAX.after(Nanos(times))
+    }
+
     /// Returns whether the id matches a pattern, in which `*` stands for any text.
     #[must_use]
     pub fn matches(&self, pattern: &str) -> bool {
@@ -76,7 +97,10 @@ fn matches(pattern: &str, text: &str) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
+    use xoff_wire::units::BitRate;
+
     use super::*;
+    use crate::setup::DeviceSettings;
 
     #[test]
     fn case_ids_are_unique_with_group() {
@@ -86,7 +110,24 @@ mod tests {
     }
 
     #[test]
-    fn pattern_star_matches_any_text() {
+    fn limit_of_run_follows_soak_and_watchdog() {
+        let mut device = DeviceSettings::new("device", xoff_config::defaults::LOSSLESS);
+        (device.watchdog, device.watchdog_restore) = (Some(Nanos::from_secs(10)), Some(Nanos::from_secs(5)));
+        let speed = BitRate::from_gbps(1);
+        let setup = Setup { soak: Nanos::from_secs(3_600), ..Setup::of_nic("a", "b", speed, device) };
+        for (id, seconds) in [
+            ("receive.expiry", 120),
+            ("losslessness.soak", 7_320),
+            ("losslessness.order", 120),
+            ("watchdog.detection", 170),
+        ] {
+            let case = all().find(|case| case.id == id).expect("the case exists");
+            assert_eq!(case.limit(&setup), Nanos::from_secs(seconds), "{id}");
+        }
+    }
+
+    #[test]
+    fn star_in_pattern_stands_for_any_text() {
         for (pattern, text, expected) in [
             ("receive.*", "receive.xon", true),
             ("*", "receive.xon", true),

@@ -7,6 +7,7 @@ use super::streams::{FROM, TO, lossless, markable, require_held, start_heartbeat
 use super::{Case, Run};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
+use crate::setup::DeviceSettings;
 
 const fn case(id: &'static str, title: &'static str, run: Run) -> Case {
     Case { id, title, source: "watchdog times configured on the device", ports: 2, run }
@@ -73,8 +74,15 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
+/// Returns the times of detection and restoration; without a watchdog those of polls.
+pub(super) fn times(device: &DeviceSettings) -> [Nanos; 2] {
+    let detection = device.watchdog.unwrap_or(POLL);
+    [detection, device.watchdog_restore.unwrap_or(detection)]
+}
+
+/// Waits until the watchdog has restored the class.
 fn settle(bench: &mut Bench) -> Result<(), Void> {
-    let restore = bench.setup.device.watchdog_restore.or(bench.setup.device.watchdog).unwrap_or(POLL);
+    let [_, restore] = times(&bench.setup.device);
     bench.run_for(Nanos(restore.0 * 2).after(POLL))
 }
 

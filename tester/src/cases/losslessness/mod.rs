@@ -9,6 +9,8 @@ use super::{Case, Run};
 const PFC: &str = "IEEE 802.1Q 36.1.1";
 const ORDER: &str = "IEEE 802.1Q 8.6.6";
 
+pub(super) const SOAK: &str = "losslessness.soak";
+
 const fn case(id: &'static str, title: &'static str, source: &'static str, ports: usize, run: Run) -> Case {
     Case { id, title, source, ports, run }
 }
@@ -49,5 +51,5 @@ pub(super) const CASES: &[Case] = &[
         2,
         flap::flap,
     ),
-    case("losslessness.soak", "Does nothing get lost for a longer time?", PFC, 2, loads::soak),
+    case(SOAK, "Does nothing get lost for a longer time?", PFC, 2, loads::soak),
 ];
