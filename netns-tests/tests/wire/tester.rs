@@ -1,12 +1,15 @@
 //! Runs `xoff test` in one namespace against a switch in another.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
-use xoff_lab::{Lab, Namespace, VethOptions};
-use xoff_netns_tests::{Config, Host, Switch, one_bed_at_a_time, unstalled, wait_for};
+use xoff_lab::{Device, Lab, Namespace, VethOptions};
+use xoff_netns_tests::frames::pfc_time;
+use xoff_netns_tests::{Config, Host, Switch, Tap, one_bed_at_a_time, unstalled, wait_for};
 use xoff_wire::units::MacAddr;
 
 use crate::BINARY;
@@ -26,13 +29,19 @@ pub(crate) fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
     (tester, device)
 }
 
-/// Runs `xoff test`. Returns exit code, report (null if it failed to start) and messages.
-fn examine(tester: &Namespace, speed: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("dut.toml");
+/// Writes the file of an examination of the device.
+fn describe(directory: &Path) -> PathBuf {
+    let file = directory.join("dut.toml");
     let ports: String =
         (1..=PORTS).map(|port| format!("[[port]]\ndevice = \"t{port}\"\nspeed = \"{speed}\"\n")).collect();
     fs::write(&file, format!("{DEVICE}{ports}")).unwrap();
+    file
+}
+
+/// Runs `xoff test`; returns its exit code, and its report unless it failed to start.
+fn examine(tester: &Namespace, arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = describe(directory.path());
     let output =
         tester.output(Command::new(BINARY).arg("test").arg(&file).arg("--json").args(arguments)).unwrap();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -68,59 +77,39 @@ fn missing_device_is_an_error_of_the_start() {
 }
 
 #[test] // proves: conformance
-fn tester_obeys_pause_that_outlasts_a_case() {
+fn stopped_tester_leaves_no_class_paused() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
-    unstalled(|| {
-        let mut script = Command::new("setpriv");
-        script.args(["--pdeathsig", "KILL", "/usr/bin/python3", "-c", include_str!("tester_pauses.py")]);
-        script.stdout(Stdio::piped());
-        let mut script = device.spawn(script).unwrap();
-        let mut lines = BufReader::new(script.stdout.take().unwrap()).lines().map(Result::unwrap);
-        assert_eq!(lines.next().as_deref(), Some("ready"));
-        let (_, _, log) = examine(&tester, "10M", &["--only", "receive.xon"]);
-        script.kill().unwrap(); // if the tester sent no pause
-        script.wait().unwrap();
-        assert_eq!(lines.next().as_deref(), Some("0"), "frames of port 1 in its pause; {log}");
-    });
-}
-
-#[test] // proves: conformance
-fn nic_fails_without_agent_and_passes_with_it() {
-    let _alone = one_bed_at_a_time(BINARY);
-    let mut lab = Lab::new();
-    let host = lab.namespace("host").unwrap();
-    let (nic, peer) = (host.end("eth0").mac(Host::mac_of(1)), host.end("eth1").mac(Host::mac_of(2)));
-    lab.veth(nic, peer, &VethOptions::default()).unwrap();
-    let verdict = || {
-        let mut command = Command::new(BINARY);
-        command.args([
-            "test",
-            "nic",
-            "eth0",
-            "--peer",
-            "eth1",
-            "--speed",
-            "100M",
-            "--response-allowance",
-            "20ms",
-        ]);
-        let output = host.output(command.args(["--only", "receive.expiry", "--json"])).unwrap();
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        report["cases"][0]["verdict"].as_str().unwrap_or_default().to_owned()
+    let ip = |words: &str| {
+        let ended = device.output(Command::new("ip").args(words.split(' '))).unwrap();
+        assert!(ended.status.success(), "{words}: {}", String::from_utf8_lossy(&ended.stderr));
     };
-    // A stall of the machine leaves a run without verdict: repeat it.
-    let first = (0..5).map(|_| verdict()).find(|verdict| verdict != "cannot-tell");
-    assert_eq!(first.as_deref(), Some("fail"));
+    ip("link add br0 type bridge");
+    ip("link set br0 up");
+    (1..=PORTS).for_each(|port| ip(&format!("link set p{port} master br0")));
+    let tap = Tap::on(&Device::find(&device, "p2").unwrap());
     let directory = tempfile::tempdir().unwrap();
-    let log = directory.path().join("log");
-    let mut agent = Command::new("setpriv");
-    agent.args(["--pdeathsig", "KILL", BINARY, "nic", "--device", "eth0", "--speed", "100M"]);
-    agent.stderr(fs::File::create(&log).unwrap());
-    let mut agent = host.spawn(agent).unwrap();
-    wait_for("the agent", || fs::read_to_string(&log).unwrap().contains("obeying").then_some(()));
-    unstalled(|| assert_eq!(verdict(), "pass"));
-    agent.kill().unwrap();
-    agent.wait().unwrap();
+    let file = describe(directory.path());
+    for (signal, pauses) in
+        [(Signal::SIGINT, 1), (Signal::SIGTERM, 2), (Signal::SIGINT, 5), (Signal::SIGHUP, 8)]
+    {
+        tap.clear();
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", BINARY, "test"]).arg(&file);
+        command
+            .args(["--only", "receive.refresh", "--repeat", "100"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = tester.spawn(command).unwrap();
+        tap.wait(pauses, |bytes| pfc_time(bytes, 3).is_some_and(|time| time > 0));
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        wait_for("the end of the tester", || child.try_wait().unwrap());
+        for class in 0..8 {
+            wait_for(&format!("XON of class {class} after {signal}"), || {
+                let last = tap.all().iter().rev().find_map(|frame| pfc_time(&frame.bytes, class));
+                (last == Some(0)).then_some(())
+            });
+        }
+    }
 }

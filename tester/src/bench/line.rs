@@ -130,6 +130,14 @@ impl Line {
         }
     }
 
+    /// Returns whether the kernel has sent all frames.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Line::Station(station) => station.committed() == Bytes::ZERO || station.is_removed(),
+            Line::Kernel(_) => true,
+        }
+    }
+
     pub(super) fn is_removed(&self) -> bool {
         matches!(self, Line::Station(station) if station.is_removed())
     }

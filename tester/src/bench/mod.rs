@@ -57,7 +57,9 @@ const HEARTBEAT_SIZE: u32 = 200;
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Maximum time that the last frames of a case may need to leave the device.
+/// Maximum time for the last XON to leave a port.
+const LAST_FRAMES: Nanos = Nanos::from_millis(20);
+/// Maximum time for frames of a case to leave the device.
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
 
 /// Reason why a run of a case has no result.
@@ -537,9 +539,15 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// Resumes all classes of the device, also after an error or a panic.
+    /// Leaves nothing paused, also after a signal, an error or a panic.
     fn drop(&mut self) {
         self.resume_everything();
+        // Frames that the device has not sent when its socket closes are lost.
+        let begin = now();
+        while now().since(begin) < LAST_FRAMES && self.ports.iter().any(|port| !port.line.is_idle()) {
+            self.ports.iter_mut().for_each(|port| port.line.flush());
+            std::thread::yield_now();
+        }
     }
 }
 
