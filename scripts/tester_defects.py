@@ -102,14 +102,14 @@ def reference(binary, namespace, defect, counters, options):
             process.send_signal(signal.SIGINT)
 
 
-def examine(args, namespaces, directory, defect, settings, cases):
+def examine(args, namespaces, directory, defect, settings, cases, more=()):
     """Return the verdict and the reason of each case, or of all cases if none is given."""
     device, tester = namespaces
     file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters"))
     of_device, of_port, options = SETTINGS.get(settings, ("", "", []))
     ports = "".join(PORT.format(number, SPEED) + of_port for number in range(1, PORTS + 1))
     pathlib.Path(file).write_text(f'{DEVICE}counters = "cat {counters}"\n{of_device}{ports}')
-    command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json"]
+    command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json", *more]
     only = [word for case in cases for word in ("--only", case)]
     with reference(args.reference, device, defect, counters, options):
         ended = subprocess.run([*command, *only], check=False, capture_output=True, text=True)

@@ -10,6 +10,8 @@ pub(super) const TO: usize = 1;
 pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
 /// Maximum time from the end of a pause to the first frame.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
+/// Time after the end of a pause that the plot shows.
+pub(super) const AFTER: Nanos = Nanos::from_millis(10);
 pub(super) const QUANTA_MAX: u16 = u16::MAX;
 
 pub(super) struct Streams {
@@ -135,6 +137,7 @@ impl Expected {
         let reaction = response_limit(bench);
         let stopped = sent.latest.after(reaction);
         bench.run_until(time.after(PATIENCE), |bench| first_after(bench, stream, stopped).is_some())?;
+        bench.run_for(AFTER)?;
         let allowed = sent.latest.after(time).after(reaction);
         let Some(first) = first_after(bench, stream, stopped) else {
             bench.require_heartbeat(allowed, bench.now())?;

@@ -4,8 +4,8 @@ use xoff_wire::units::{ClassSet, Nanos};
 
 use crate::bench::{Bench, Moment, Void};
 use crate::cases::streams::{
-    Expected, PATIENCE, QUANTA_MAX, Streams, TO, between, first_after, last_before, lossless, markable,
-    micros, require_long_enough, response_limit,
+    AFTER, Expected, PATIENCE, QUANTA_MAX, Streams, TO, between, first_after, last_before, lossless,
+    markable, micros, require_long_enough, response_limit,
 };
 use crate::judgement::Judgement;
 
@@ -81,6 +81,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
         return Err(Void::Disturbed("the tester sent XON only in the second half of the pause".into()));
     }
     bench.run_until(PATIENCE, |bench| first_after(bench, stream, resumed.latest).is_some())?;
+    bench.run_for(AFTER)?;
     let limit = response_limit(bench);
     let mut judgement = Judgement::new();
     let quiet =
