@@ -81,7 +81,7 @@ mod start_errors;
 mod storm;
 mod tester;
 mod tester_defects;
-mod tester_stalls;
+mod tester_nic;
 mod thresholds;
 mod vlans;
 mod voq;

@@ -1,7 +1,9 @@
 //! Changes the links of test ports, and announces their addresses to the device.
 
 use xoff_host::announce;
+use xoff_netlink::packet_route::link::LinkAttribute;
 use xoff_netlink::{Conversation, link_named, set_up};
+use xoff_xdp::{LINK_COUNTERS, Role};
 
 use super::{Bench, QUIET, Void, tagged};
 
@@ -16,7 +18,26 @@ impl Bench {
         self.run_for(QUIET)
     }
 
-    /// Sets the interface of a port up or down.
+    /// Returns the number of frames that the interface of a port has dropped or missed on receive, by its own counters;
+    /// `None` if the kernel does not report them.
+    #[must_use]
+    pub fn receive_drops(&self, port: usize) -> Option<u64> {
+        let link = Conversation::open().ok()?.link(link_named(&self.ports[port].settings.device)).ok()??;
+        let counters = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Stats64(counters) => Some(counters),
+            _ => None,
+        })?;
+        let of_receive = |role: Role| matches!(role, Role::RxDropped | Role::RxMissed);
+        Some(
+            LINK_COUNTERS
+                .iter()
+                .filter(|(.., role)| of_receive(*role))
+                .map(|(_, read, _)| read(counters))
+                .sum(),
+        )
+    }
+
+    /// Takes the interface of a port down, or up again.
     ///
     /// # Errors
     /// If the kernel refuses; the case is then not possible.

@@ -2,13 +2,16 @@
 //!
 //! | primitive | use |
 //! |---|---|
-//! | [`Bench::stream`], [`Bench::stop`] | send paced streams of stamped frames |
-//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | send a single frame or PFC frame |
-//! | [`Bench::hold`], [`Bench::release`] | pause classes, with refreshes by the bench |
-//! | [`Bench::run_for`], [`Bench::run_until`] | poll, send and record for a time |
-//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | read the records of received frames |
-//! | [`Bench::longest_stall`], [`Bench::require_steady`] | detect stalls that spoil a measurement |
+//! | [`Bench::stream`], [`Bench::stop`] | paced streams of stamped frames |
+//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | an exact frame; a PFC frame |
+//! | [`Bench::hold`], [`Bench::release`] | a pause that the bench refreshes |
+//! | [`Bench::host_socket`], [`Bench::read_host_socket`] | a slow program behind the NIC under test |
+//! | [`Bench::run_for`], [`Bench::run_until`] | polls, sends and records meanwhile |
+//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | records |
+//! | [`Bench::longest_stall`], [`Bench::require_steady`] | validity of a measurement |
 
+mod heartbeat;
+mod host_socket;
 mod line;
 mod link;
 mod pace;
@@ -25,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_traffic::emit::LinkError;
-use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
+use xoff_wire::units::{Class, ClassSet, Nanos, Quanta};
 use xoff_wire::{MacControl, Pfc};
 use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
@@ -38,6 +41,7 @@ pub use time::Moment;
 
 use crate::report::Accuracy;
 use crate::setup::{PortKind, Setup};
+use host_socket::HostSocket;
 use stream::{Station, Stream};
 use timeline::SentControl;
 
@@ -47,13 +51,6 @@ const NAP_MAX: Nanos = Nanos::from_micros(40);
 const SPIN: Nanos = Nanos::from_micros(30);
 /// Shortest stall of the tester that is recorded.
 const STALL_MIN: Nanos = Nanos::from_micros(100);
-/// Minimum of `stall_limit`: shorter gaps between heartbeats are no stall of the device.
-const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(5);
-/// Line rate of the heartbeat: 1,000 frames of `HEARTBEAT_SIZE` per second.
-const HEARTBEAT: BitRate =
-    BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
-/// Length of a heartbeat without FCS: above the minimum, which a defective device may drop.
-const HEARTBEAT_SIZE: u32 = 200;
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
@@ -99,6 +96,7 @@ pub struct Bench {
     streams: Vec<Stream>,
     holds: Vec<Hold>,
     heartbeat: Option<StreamId>,
+    socket: Option<HostSocket>,
     epoch: u16,
     interrupt: Arc<AtomicBool>,
     wakers: Rc<[OwnedFd]>,
@@ -133,6 +131,7 @@ impl Bench {
             streams: Vec::new(),
             holds: Vec::new(),
             heartbeat: None,
+            socket: None,
             epoch: 0,
             interrupt,
             wakers: wakers.into_iter().flatten().collect(),
@@ -152,6 +151,12 @@ impl Bench {
     #[must_use]
     pub fn ports(&self) -> &[TestPort] {
         &self.ports
+    }
+
+    /// Returns whether a NIC of this machine is under test.
+    #[must_use]
+    pub fn examines_nic(&self) -> bool {
+        self.ports.iter().any(|port| port.settings.kind == PortKind::Kernel)
     }
 
     #[must_use]
@@ -352,61 +357,7 @@ impl Bench {
         Nanos(error_p99_ns.min(8 * error_p50_ns)).max(Nanos::from_micros(20))
     }
 
-    /// Starts a stream of 1,000 frames per second, whose gaps show stalls of the device.
-    pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
-        let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
-        if self.heartbeat.is_none() && is_station(from) && is_station(to) {
-            let flow = Flow::new(from, to, class).size(HEARTBEAT_SIZE).rate(HEARTBEAT);
-            self.heartbeat = Some(self.stream(flow)?);
-        }
-        Ok(())
-    }
-
-    /// Returns the longest gap between heartbeats. If none arrived, returns `Nanos::NEVER`, or zero if other frames
-    /// arrived or the heartbeat was not started.
-    #[must_use]
-    pub fn device_stall(&self) -> Nanos {
-        let Some(stream) = self.heartbeat else { return Nanos::ZERO };
-        let tally = self.tally(stream);
-        match tally.frames {
-            0 if self.streams.iter().any(|stream| stream.tally.frames > 0) => Nanos::ZERO,
-            0 => Nanos::NEVER,
-            _ => tally.longest_gap,
-        }
-    }
-
-    /// Ends the heartbeat, so that the time until the next one is no gap.
-    pub fn end_heartbeat(&mut self) {
-        if let Some(stream) = self.heartbeat.take() {
-            self.stop(stream);
-        }
-    }
-
-    /// Returns the longest gap between heartbeats that is no stall of the device.
-    #[must_use]
-    pub fn stall_limit(&self) -> Nanos {
-        DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
-    }
-
-    /// Returns an error that voids the run if a heartbeat was started, but none certainly arrived between `from` and
-    /// `to`: the device may have stalled.
-    pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
-        let Some(stream) = self.heartbeat else { return Ok(()) };
-        let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;
-        match self.arrivals_of(stream).any(is_between) {
-            true => Ok(()),
-            false => {
-                Err(Void::Disturbed("the device forwarded no heartbeat in the opposite direction".into()))
-            }
-        }
-    }
-
-    /// Returns true if the kernel has stamped all received frames with their times.
-    #[must_use]
-    pub fn has_stamps(&self) -> bool {
-        self.ports.iter().all(|port| port.unstamped == 0)
-    }
-
+    /// Returns the number of frames that the tester's own ports lost since their opening.
     #[must_use]
     pub fn own_losses(&self) -> u64 {
         self.ports.iter().map(|port| port.line.lost()).sum()
@@ -423,6 +374,7 @@ impl Bench {
         self.announce()?;
         self.streams.clear();
         self.heartbeat = None;
+        self.socket = None;
         self.epoch = self.epoch.wrapping_add(1);
         self.ports.iter_mut().for_each(TestPort::forget);
         Ok(())
@@ -488,6 +440,15 @@ impl Bench {
                 if let Some(stream) = stream.filter(|stream| stream.flow.to == index) {
                     stream.tally.note(arrival, sent_at);
                 }
+            });
+        }
+        if let Some(socket) = &mut self.socket {
+            let (streams, arrivals) = (&mut self.streams, &mut self.ports[socket.port].arrivals);
+            socket.receive(self.epoch, |arrival, sent_at| {
+                if let Some(stream) = streams.get_mut(usize::from(arrival.stream.0)) {
+                    stream.tally.note(arrival, sent_at);
+                }
+                arrivals.push(*arrival);
             });
         }
         for port in 0..self.ports.len() {

@@ -1,6 +1,6 @@
 //! Streams of test frames: headers, pace, and the pattern that fills each frame.
 
-use xoff_host::payload::{Headers, Stamp, Template};
+use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 
@@ -21,6 +21,8 @@ pub struct Flow {
     /// Number of frames; without it the stream does not end.
     pub count: Option<u64>,
     pub ecn: u8,
+    /// UDP port of a [socket of this machine](super::Bench::host_socket) to which the frames go.
+    pub socket: Option<u16>,
 }
 
 impl Flow {
@@ -28,7 +30,7 @@ impl Flow {
     #[must_use]
     pub fn new(from: usize, to: usize, class: Class) -> Flow {
         let rate = BitRate::from_mbps(20);
-        Flow { from, to, class, mark: None, size: 500, rate, count: None, ecn: 0 }
+        Flow { from, to, class, mark: None, size: 500, rate, count: None, ecn: 0, socket: None }
     }
 
     #[must_use]
@@ -55,9 +57,18 @@ impl Flow {
     pub fn ecn(self, ecn: u8) -> Flow {
         Flow { ecn, ..self }
     }
+
+    #[must_use]
+    pub fn to_socket(self, udp_port: u16) -> Flow {
+        Flow { socket: Some(udp_port), ..self }
+    }
 }
 
-/// Maximum lag that a stream recovers after a stall of the tester.
+/// UDP port of frames for no program.
+const DISCARD: u16 = 9;
+const IPV4_LEN: usize = 20;
+const UDP_LEN: usize = 8;
+/// Longest delay that a stream catches up after a stall of the tester.
 const CATCH_UP: Nanos = Nanos::from_millis(1);
 /// Period of the payload pattern in bytes: a prime number, so that all bytes of a period differ.
 const PERIOD: usize = 251;
@@ -117,7 +128,7 @@ impl Stream {
             dscp: if let Mark::Dscp(dscp) = mark { dscp } else { 0 },
             ecn: flow.ecn,
             source_port: 49_152 + u16::from(id.0),
-            destination_port: 9,
+            destination_port: flow.socket.unwrap_or(DISCARD),
         });
         let stamp_end = template.len_min(false);
         let flow = Flow { size: flow.size.max(u32::try_from(stamp_end).unwrap_or(0)), ..flow };
@@ -152,6 +163,10 @@ impl Stream {
             flow: None,
         };
         self.template.write(frame, size, &stamp);
+        if self.flow.socket.is_some() {
+            let udp = self.stamp_end - STAMP_LEN - UDP_LEN;
+            broadcast(&mut frame[udp - IPV4_LEN..udp]);
+        }
         let rest = &mut frame[self.stamp_end..];
         let len = rest.len().min(size - self.stamp_end);
         rest[..len].copy_from_slice(&filling(sequence, len)[..len]);
@@ -160,7 +175,17 @@ impl Stream {
     }
 }
 
-/// Returns true if the bytes after the stamp equal the pattern of frame `sequence`.
+/// Makes an IPv4 header that of a limited broadcast from no address, which each host accepts.
+fn broadcast(ip: &mut [u8]) {
+    ip[10..16].fill(0);
+    ip[16..20].fill(0xff);
+    let sum: u32 = ip.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ip[10..12].copy_from_slice(&(!u16::try_from(sum).unwrap_or(u16::MAX)).to_be_bytes());
+}
+
+/// Returns whether the bytes behind the stamp are those that the sender wrote.
 pub(super) fn is_intact(sequence: u64, stamp_end: usize, bytes: &[u8]) -> bool {
     let rest = bytes.get(stamp_end..).unwrap_or_default();
     let expected = filling(sequence, rest.len());
@@ -190,5 +215,24 @@ mod tests {
         assert!(!is_intact(0, 60, &frame), "the pattern does not depend on the sequence number");
         frame[299] ^= 1;
         assert!(!is_intact(1, 60, &frame));
+    }
+
+    #[test]
+    fn frame_to_socket_is_a_broadcast_with_valid_checksum() {
+        let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
+        let stations = [1, 2].map(|last| Station { mac: mac(last), vlan: None });
+        let flow = Flow::new(0, 1, Class::ALL[3]).to_socket(0x1234);
+        let mut stream = Stream::new(flow, StreamId(0), 1, Nanos(5), stations, Mark::Dscp(24));
+        let mut frame = [0; 500];
+        stream.write(Nanos(5), &mut frame);
+        assert_eq!(
+            (&frame[..6], &frame[26..34]),
+            (&[2, 0, 0, 0, 0, 2][..], &[0, 0, 0, 0, 255, 255, 255, 255][..])
+        );
+        assert_eq!(frame[36..38], [0x12, 0x34]);
+        let words =
+            frame[14..34].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+        let sum: u32 = words.sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
     }
 }

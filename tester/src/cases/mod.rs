@@ -55,7 +55,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
 
 /// Returns the cases that examine a NIC of this machine, which sends through the kernel's queues.
 pub fn of_nic() -> impl Iterator<Item = &'static Case> {
-    receive::CASES.iter().filter(|case| case.id != receive::NOT_RELAYED)
+    receive::CASES.iter().filter(|case| case.id != receive::NOT_RELAYED).chain(send::OF_NIC)
 }
 
 /// Longest run of a case whose settings demand no longer one.

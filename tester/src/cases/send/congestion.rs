@@ -1,9 +1,12 @@
-//! Congestion of the device: port 2 pauses it, until it must pause port 1.
+//! Congestion by a pause of port 2, which port 1 feels; or of a NIC, port 1, by a program that reads nothing.
 
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
-use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
+use super::nic;
+use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
+use crate::cases::complete::require_complete;
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
+use crate::judgement::Judgement;
 
 /// Longest wait for an XOFF, and longest pause of port 2.
 const LIMIT: Nanos = Nanos::from_secs(3);
@@ -11,6 +14,8 @@ const SIZE: u32 = 1_000;
 
 /// Stream of the lowest lossless class that congests the device.
 pub(super) struct Congestion {
+    /// Port whose frames wait, and which the device must pause.
+    pub sender: usize,
     pub class: Class,
     pub stream: StreamId,
     /// False if the device sent no XOFF within the limit.
@@ -28,18 +33,42 @@ pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
 }
 
 impl Congestion {
+    /// Congests the device until it pauses the sender.
     pub(super) fn begin(bench: &mut Bench) -> Result<Congestion, Void> {
         let class = lossless(bench);
+        if bench.examines_nic() {
+            let stream = nic::flood(bench, class, SIZE)?;
+            let is_paused = nic::await_pause(bench, class, 0)?;
+            if bench.controls(TO).is_empty() {
+                return Err(Void::NotPossible("the NIC sent no PFC in a flood; see send.before-loss".into()));
+            }
+            return Ok(Congestion { sender: TO, class, stream, is_paused });
+        }
         start_heartbeat(bench)?;
         bench.hold(TO, [class].into_iter().collect(), LIMIT);
         let stream = bench.stream(flow(bench, class))?;
         let is_paused = bench.run_until(LIMIT, |bench| xoffs(bench, FROM, class).next().is_some())?;
-        Ok(Congestion { class, stream, is_paused })
+        Ok(Congestion { sender: FROM, class, stream, is_paused })
+    }
+
+    /// Ends the reason of the congestion, so that the frames leave the device.
+    pub(super) fn relieve(&self, bench: &mut Bench) -> Moment {
+        match bench.examines_nic() {
+            true => bench.read_host_socket(),
+            false => bench.release(TO),
+        }
+    }
+
+    /// Judges that no frame was lost, except behind a NIC: its host may drop what no program reads.
+    pub(super) fn require_complete(&self, bench: &Bench, judgement: &mut Judgement) {
+        if !bench.examines_nic() {
+            require_complete(bench, judgement, &[self.stream], "the congested class");
+        }
     }
 
     pub(super) fn end(&self, bench: &mut Bench) -> Result<(), Void> {
         bench.stop(self.stream);
-        bench.release(TO);
+        self.relieve(bench);
         bench.run_until(LIMIT, |bench| bench.missing(self.stream) == 0).map(drop)
     }
 }

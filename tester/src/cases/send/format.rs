@@ -4,19 +4,19 @@ use xoff_wire::mac_control::{DESTINATION, LEN};
 
 use super::congestion::Congestion;
 use crate::bench::{Bench, ControlFrame, Void};
-use crate::cases::streams::FROM;
 use crate::judgement::Judgement;
+use crate::setup::PortKind;
 
 const PADDING: usize = 34;
 
-/// Congests the device, and judges by `fault` all MAC control frames that port 1 receives.
+/// Congests the device, and judges all MAC control frames that the sender receives.
 fn judge_frames(
     bench: &mut Bench,
     fault: impl Fn(&Bench, &ControlFrame) -> Option<String>,
 ) -> Result<Judgement, Void> {
     let congestion = Congestion::begin(bench)?;
     congestion.end(bench)?;
-    let frames = bench.controls(FROM);
+    let frames = bench.controls(congestion.sender);
     let mut judgement = Judgement::new();
     judgement.measure("MAC control frames", frames.len() as f64, "frames");
     if frames.is_empty() {
@@ -54,7 +54,9 @@ pub(super) fn source(bench: &mut Bench) -> Result<Judgement, Void> {
         fault(source[0] & 1 != 0, "the source is a group address")
             .or_else(|| fault(source.iter().all(|byte| *byte == 0), "the source address is zero"))
             .or_else(|| {
-                let is_ours = bench.ports().iter().any(|port| port.mac().0 == source);
+                let mut stations =
+                    bench.ports().iter().filter(|port| port.settings.kind == PortKind::Station);
+                let is_ours = stations.any(|port| port.mac().0 == source);
                 fault(is_ours, "the source is the address of a test port")
             })
     })

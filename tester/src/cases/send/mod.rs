@@ -3,11 +3,13 @@
 
 mod congestion;
 mod format;
+mod nic;
 mod silence;
 mod timing;
 
 use super::{Case, Run};
 pub(super) use congestion::flow;
+pub(super) use nic::CASES as OF_NIC;
 
 const PFC: &str = "IEEE 802.1Q 36.1.3.1";
 

@@ -7,11 +7,12 @@ use crate::bench::{Bench, Flow, Void};
 use crate::cases::streams::{FROM, TO, lossless, markable, start_heartbeat};
 use crate::judgement::Judgement;
 
-const CONGESTED: Nanos = Nanos::from_millis(200);
-/// Largest packet in bytes of a stream that congests a lossy class.
+pub(super) const CONGESTED: Nanos = Nanos::from_millis(200);
+/// Largest packet of a stream that congests a lossy class.
 const LARGE: u32 = 1_500;
 
-fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize, allowed: ClassSet) {
+/// Judges that a port received XOFF for `allowed` classes only.
+pub(super) fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize, allowed: ClassSet) {
     let paused = paused_classes(bench, port);
     let wrong = ClassSet(paused.0 & !allowed.0);
     judgement.require_unless_stalled(wrong.is_empty(), || {
@@ -54,11 +55,12 @@ pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
     let free = markable(bench).iter().find(|other| *other != class);
     let free = free.ok_or_else(|| Void::NotPossible("the file's maps have only one class".into()))?;
     let slow = BitRate::from_mbps(5);
-    bench.stream(Flow::new(FROM, TO, free).rate(slow))?;
+    let (from, to) = if bench.examines_nic() { (TO, FROM) } else { (FROM, TO) };
+    bench.stream(Flow::new(from, to, free).rate(slow))?;
     let congestion = Congestion::begin(bench)?;
     bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
-    require_only(bench, &mut judgement, FROM, [class].into_iter().collect());
+    require_only(bench, &mut judgement, congestion.sender, [class].into_iter().collect());
     if !congestion.is_paused {
         judgement.cannot_tell("the device sent no XOFF");
     }

@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Nanos};
 use super::congestion::{Congestion, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
 use crate::cases::complete::require_complete;
-use crate::cases::streams::{FROM, TO, lossless, micros, response_limit, start_heartbeat};
+use crate::cases::streams::{TO, lossless, micros, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 
 /// Time for which congestion lasts after the first XOFF.
@@ -14,8 +14,6 @@ const REFRESH_MAX: Nanos = Nanos::from_millis(1_500);
 const INCAST: Nanos = Nanos::from_millis(300);
 const DRAIN: Nanos = Nanos::from_secs(3);
 
-const CONGESTING: &str = "the congested class";
-
 pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     let congestion = Congestion::begin(bench)?;
     bench.run_for(CONGESTED)?;
@@ -23,7 +21,7 @@ pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     congestion.end(bench)?;
     let mut judgement = Judgement::new();
     judgement.measure("frames in the device while it was congested", waiting as f64, "frames");
-    require_complete(bench, &mut judgement, &[congestion.stream], CONGESTING);
+    congestion.require_complete(bench, &mut judgement);
     if !congestion.is_paused {
         judgement.cannot_tell(format!("{waiting} frames fit into the device without an XOFF"));
     }
@@ -67,9 +65,9 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     let congestion = Congestion::begin(bench)?;
-    let class = congestion.class;
-    let speed = bench.port(FROM).speed();
-    let first = xoffs(bench, FROM, class).next().and_then(|frame| frame.time(class));
+    let (sender, class) = (congestion.sender, congestion.class);
+    let speed = bench.port(sender).speed();
+    let first = xoffs(bench, sender, class).next().and_then(|frame| frame.time(class));
     let Some(first) = first else {
         return Err(Void::NotPossible("the device sent no XOFF; see send.before-loss".into()));
     };
@@ -78,7 +76,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     let end = bench.now();
     let tolerance = response_limit(bench);
     let frames: Vec<_> = bench
-        .controls(FROM)
+        .controls(sender)
         .iter()
         .filter_map(|frame| Some((frame.when, speed.time_of_quanta(frame.time(class)?))))
         .collect();
@@ -100,26 +98,26 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
         });
     }
     congestion.end(bench)?;
-    require_complete(bench, &mut judgement, &[congestion.stream], CONGESTING);
+    congestion.require_complete(bench, &mut judgement);
     Ok(judgement)
 }
 
 pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let congestion = Congestion::begin(bench)?;
-    let class = congestion.class;
+    let (sender, class) = (congestion.sender, congestion.class);
     if !congestion.is_paused {
         return Err(Void::NotPossible("the device sent no XOFF; see send.before-loss".into()));
     }
     bench.run_for(CONGESTED)?;
     bench.stop(congestion.stream);
-    let released = bench.release(TO);
+    let released = congestion.relieve(bench);
     let limit = response_limit(bench);
     let is_over = |bench: &Bench| bench.missing(congestion.stream) == 0;
     bench.run_until(DRAIN, is_over)?;
     let xons = |bench: &Bench| {
         let is_xon = |frame: &&ControlFrame| frame.is_xon(class);
         bench
-            .controls(FROM)
+            .controls(sender)
             .iter()
             .filter(is_xon)
             .find(|frame| frame.when.latest >= released.earliest)

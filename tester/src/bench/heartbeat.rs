@@ -1,0 +1,65 @@
+//! The heartbeat: frames in the opposite direction of a case, which show whether the device ran.
+
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
+
+use super::{Arrival, Bench, Flow, Void};
+use crate::setup::PortKind;
+
+/// Least silence of the heartbeat that counts as a stall of the device.
+const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(5);
+/// Rate of 1,000 frames of `HEARTBEAT_SIZE` a second on a line.
+const HEARTBEAT: BitRate =
+    BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
+/// Length of a heartbeat without FCS: more than the minimum, which a defective device may drop.
+const HEARTBEAT_SIZE: u32 = 200;
+
+impl Bench {
+    /// Starts frames at 1 kHz, which show that the device runs.
+    pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
+        let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
+        if self.heartbeat.is_none() && is_station(from) && is_station(to) {
+            let flow = Flow::new(from, to, class).size(HEARTBEAT_SIZE).rate(HEARTBEAT);
+            self.heartbeat = Some(self.stream(flow)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the longest time between two heartbeats. The time is zero without heartbeats, and also if none arrived
+    /// although other frames did: then the device ran.
+    #[must_use]
+    pub fn device_stall(&self) -> Nanos {
+        let Some(stream) = self.heartbeat else { return Nanos::ZERO };
+        let tally = self.tally(stream);
+        match tally.frames {
+            0 if self.streams.iter().any(|stream| stream.tally.frames > 0) => Nanos::ZERO,
+            0 => Nanos::NEVER,
+            _ => tally.longest_gap,
+        }
+    }
+
+    /// Ends the heartbeat, so that the next one begins without a gap.
+    pub fn end_heartbeat(&mut self) {
+        if let Some(stream) = self.heartbeat.take() {
+            self.stop(stream);
+        }
+    }
+
+    /// Returns the longest time between two heartbeats that explains no failure.
+    #[must_use]
+    pub fn stall_limit(&self) -> Nanos {
+        DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
+    }
+
+    /// Makes the run void if a heartbeat was started, and none certainly arrived between two times: a device that is a
+    /// program may have been stalled, too.
+    pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
+        let Some(stream) = self.heartbeat else { return Ok(()) };
+        let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;
+        match self.arrivals_of(stream).any(is_between) {
+            true => Ok(()),
+            false => {
+                Err(Void::Disturbed("the device forwarded nothing in the opposite direction either".into()))
+            }
+        }
+    }
+}

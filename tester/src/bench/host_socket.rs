@@ -1,0 +1,106 @@
+//! A program behind the NIC under test: a UDP socket of this machine, which reads only when the case permits. It reads
+//! limited broadcasts, so the NIC's interface needs no address.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use xoff_host::payload::STAMP_LEN;
+use xoff_wire::units::{Class, Nanos};
+use xoff_xdp::clock::now;
+
+use super::records::{Arrival, StreamId};
+use super::stream::is_intact;
+use super::{Bench, Moment, Void};
+
+/// Bytes that the socket may queue, which exceed usual limits of `xoff nic --pause-above`.
+const BUFFER: usize = 8 << 20;
+/// Maximum number of datagrams that the bench reads between two polls.
+const BATCH: usize = 256;
+/// Headers of a frame before its UDP payload: Ethernet, IPv4 and UDP.
+const HEADERS: usize = 14 + 20 + 8;
+/// First bytes of a stamp ([`xoff_host::payload`]).
+const MAGIC: [u8; 2] = [0x78, 0x6f];
+
+#[derive(Debug)]
+pub(super) struct HostSocket {
+    socket: UdpSocket,
+    udp_port: u16,
+    /// Test port whose line is the NIC's.
+    pub port: usize,
+    reads: bool,
+    polled: Nanos,
+}
+
+impl HostSocket {
+    fn open(device: &str, port: usize) -> io::Result<HostSocket> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        setsockopt(&socket, sockopt::BindToDevice, &OsString::from(device))?;
+        setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
+        socket.set_nonblocking(true)?;
+        let udp_port = socket.local_addr()?.port();
+        Ok(HostSocket { socket, udp_port, port, reads: false, polled: now() })
+    }
+
+    /// Reads datagrams of streams, unless the case forbids it. Calls `note` as a test port does.
+    pub(super) fn receive(&mut self, epoch: u16, mut note: impl FnMut(&Arrival, Nanos)) {
+        let earliest = self.polled;
+        self.polled = now();
+        let mut bytes = [0; 2_048];
+        for _ in 0..if self.reads { BATCH } else { 0 } {
+            let Ok(len) = self.socket.recv(&mut bytes) else { return };
+            let when = Moment { earliest, latest: now() };
+            if let Some((arrival, sent_at)) = arrival(&bytes[..len], epoch, when) {
+                note(&arrival, sent_at);
+            }
+        }
+    }
+}
+
+/// Parses a datagram of a stream.
+fn arrival(bytes: &[u8], epoch: u16, when: Moment) -> Option<(Arrival, Nanos)> {
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    if bytes.len() < STAMP_LEN || bytes[..2] != MAGIC || bytes[2..4] != epoch.to_be_bytes() {
+        return None;
+    }
+    let sequence = number(&bytes[6..12]);
+    let arrival = Arrival {
+        when,
+        stream: StreamId(bytes[4]),
+        sequence,
+        class: Class::from_low_bits(bytes[5]),
+        tag: None,
+        dscp: 0,
+        is_marked: false,
+        len: u32::try_from(bytes.len() + HEADERS).unwrap_or(u32::MAX),
+        is_intact: is_intact(sequence, STAMP_LEN, bytes),
+    };
+    Some((arrival, Nanos(number(&bytes[12..18]))))
+}
+
+impl Bench {
+    /// Returns the UDP port of a socket of this machine behind the NIC of test port `port`. The socket reads nothing until
+    /// [`Bench::read_host_socket`].
+    ///
+    /// # Errors
+    /// If the kernel refuses the socket, so that the case is not possible.
+    pub fn host_socket(&mut self, port: usize) -> Result<u16, Void> {
+        if self.socket.is_none() {
+            let device = &self.ports[port].settings.device;
+            let socket = HostSocket::open(device, port).map_err(|error| {
+                Void::NotPossible(format!("the kernel refuses a UDP socket at {device}: {error}"))
+            })?;
+            self.socket = Some(socket);
+        }
+        let socket = self.socket.as_mut().expect("the socket was opened");
+        socket.reads = false;
+        Ok(socket.udp_port)
+    }
+
+    /// Lets the socket read from now on.
+    pub fn read_host_socket(&mut self) -> Moment {
+        self.socket.iter_mut().for_each(|socket| socket.reads = true);
+        Moment { earliest: now(), latest: now() }
+    }
+}

@@ -1,0 +1,176 @@
+//! Cases of a NIC, which must pause its peer before it drops a frame: port 2 floods the NIC, port 1, and a program of
+//! this machine reads nothing meanwhile.
+
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
+
+use super::silence::{CONGESTED, require_only};
+use super::{PFC, case, format, silence, timing};
+use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::cases::Case;
+use crate::cases::complete::full_size;
+use crate::cases::streams::{FROM, TO, lossless, markable};
+use crate::judgement::Judgement;
+
+pub(in crate::cases) const CASES: &[Case] = &[
+    case("send.before-loss", "Does the NIC pause its peer before it drops a frame?", PFC, 2, before_loss),
+    case(
+        "send.format",
+        "Are the PFC frames of the NIC correct in each byte?",
+        "IEEE 802.3 31D.2",
+        2,
+        format::bytes,
+    ),
+    case("send.source", "Is the source address that of a station?", "IEEE 802.3 31B.1", 2, format::source),
+    case("send.refresh", "Does the NIC refresh a pause before it expires?", PFC, 2, timing::refresh),
+    case("send.xon", "Does the NIC end a pause when the host has read?", PFC, 2, timing::xon),
+    case("send.only-lossless", "Does the NIC pause lossless classes only?", PFC, 2, only_lossless),
+    case("send.only-held", "Does the NIC pause the congested class only?", PFC, 2, silence::only_held),
+    case("send.spurious", "Does the NIC pause nothing while the host reads?", PFC, 2, spurious),
+];
+
+/// Longest flood.
+const FLOOD: Nanos = Nanos::from_millis(300);
+/// Time after a flood until a pause has ended.
+const QUIET: Nanos = Nanos::from_millis(50);
+/// Shortest frame, without FCS.
+const SMALL: u32 = 60;
+
+/// Starts frames of `class` to the NIC at its line rate, which no program reads.
+pub(super) fn flood(bench: &mut Bench, class: Class, size: u32) -> Result<StreamId, Void> {
+    let socket = bench.host_socket(FROM)?;
+    let rate = bench.port(TO).speed();
+    bench.stream(Flow::new(TO, FROM, class).size(size).rate(rate).to_socket(socket))
+}
+
+/// Waits for a MAC control frame of the NIC after the first `earlier`. Returns whether one paused `class`.
+pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Result<bool, Void> {
+    bench.run_until(FLOOD, |bench| bench.controls(TO).len() > earlier)?;
+    Ok(bench.controls(TO)[earlier..].iter().any(|frame| frame.is_xoff(class)))
+}
+
+/// Result of a flood.
+#[derive(Clone, Copy, Debug)]
+struct Flood {
+    /// Length of a frame, without FCS.
+    size: u32,
+    /// Line rate, and rate of the frames, in bits per second.
+    line: u64,
+    rate: u64,
+    is_paused: bool,
+    /// Frames that the NIC dropped by its own counters; `None` if they cannot be read.
+    dropped: Option<u64>,
+}
+
+impl Flood {
+    fn run(bench: &mut Bench, class: Class, size: u32) -> Result<Flood, Void> {
+        let (drops, controls, begin) = (bench.receive_drops(FROM), bench.controls(TO).len(), bench.now());
+        let stream = flood(bench, class, size)?;
+        let is_paused = await_pause(bench, class, controls)?;
+        let bits = bench.sent(stream) * Bytes::on_line(size).0 * 8;
+        let rate = u128::from(bits) * 1_000_000_000 / u128::from(bench.now().since(begin).0.max(1));
+        if is_paused {
+            bench.run_for(CONGESTED)?;
+        }
+        bench.stop(stream);
+        bench.read_host_socket();
+        bench.run_for(QUIET)?;
+        let dropped =
+            bench.receive_drops(FROM).zip(drops).map(|(after, before)| after.saturating_sub(before));
+        let line = bench.port(TO).speed().bits_per_second();
+        Ok(Flood { size, line, rate: u64::try_from(rate).unwrap_or(u64::MAX), is_paused, dropped })
+    }
+
+    fn judge(self, judgement: &mut Judgement) {
+        let what = format!("frames of {} bytes", self.size + 4);
+        let rate = self.rate as f64 / 1e6;
+        judgement.measure(&format!("rate of {what}"), rate, "Mb/s");
+        match self.dropped {
+            None => judgement.cannot_tell("the kernel reports no counters of the NIC"),
+            Some(dropped) => {
+                let name = format!("{what} that the NIC dropped");
+                judgement.limits(&name, dropped as f64, "frames", (None, Some(0.0)));
+                let pause = if self.is_paused { "although it sent XOFF" } else { "and sent no XOFF" };
+                judgement.require_in_time(dropped == 0, || {
+                    format!("the NIC dropped {dropped} {what} by its counters {pause}")
+                });
+            }
+        }
+        if self.is_paused {
+            judgement.note(format!("the NIC paused {what}"));
+        } else if self.size > SMALL && self.rate < self.line / 4 * 3 {
+            let line = self.line / 1_000_000;
+            judgement.cannot_tell(format!("the tester sent only {rate:.0} Mb/s to a line of {line} Mb/s"));
+        } else {
+            judgement.note(format!("the NIC took {rate:.0} Mb/s of {what} without a pause"));
+        }
+    }
+}
+
+fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let mut judgement = Judgement::new();
+    for size in [SMALL, full_size(bench)] {
+        Flood::run(bench, class, size)?.judge(&mut judgement);
+    }
+    Ok(judgement)
+}
+
+fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
+    let allowed = bench.setup.device.lossless;
+    let Some(lossy) = markable(bench).iter().find(|class| !allowed.contains(*class)) else {
+        return Err(Void::NotPossible("no lossy class has a mark".into()));
+    };
+    let size = full_size(bench);
+    flood(bench, lossy, size)?;
+    bench.run_for(CONGESTED)?;
+    let mut judgement = Judgement::new();
+    require_only(bench, &mut judgement, TO, allowed);
+    Ok(judgement)
+}
+
+fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
+    let socket = bench.host_socket(FROM)?;
+    bench.read_host_socket();
+    for class in markable(bench).iter() {
+        bench.stream(Flow::new(TO, FROM, class).rate(BitRate::from_mbps(2)).to_socket(socket))?;
+    }
+    bench.run_for(CONGESTED)?;
+    let mut judgement = Judgement::new();
+    require_only(bench, &mut judgement, TO, ClassSet::NONE);
+    Ok(judgement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Verdict;
+
+    #[test]
+    fn flood_is_judged_by_drops_and_pauses() {
+        let line = 1_000_000_000;
+        let full = Flood { size: 1_514, line, rate: line, is_paused: false, dropped: Some(0) };
+        let small = Flood { size: SMALL, rate: line / 10, ..full };
+        for (flood, verdict, reason) in [
+            (full, Verdict::Pass, "the NIC took 1000 Mb/s of frames of 1518 bytes without a pause"),
+            (small, Verdict::Pass, "the NIC took 100 Mb/s of frames of 64 bytes without a pause"),
+            (Flood { rate: line / 10, ..full }, Verdict::CannotTell, "only 100 Mb/s to a line of 1000 Mb/s"),
+            (
+                Flood { is_paused: true, rate: 0, ..full },
+                Verdict::Pass,
+                "the NIC paused frames of 1518 bytes",
+            ),
+            (
+                Flood { dropped: Some(1), ..full },
+                Verdict::Fail,
+                "dropped 1 frames of 1518 bytes by its counters and sent no",
+            ),
+            (Flood { dropped: Some(9), is_paused: true, ..full }, Verdict::Fail, "although it sent XOFF"),
+            (Flood { dropped: None, ..full }, Verdict::CannotTell, "no counters"),
+        ] {
+            let mut judgement = Judgement::new();
+            flood.judge(&mut judgement);
+            assert_eq!(judgement.verdict(), verdict, "{flood:?}");
+            assert!(judgement.reason().contains(reason), "{}", judgement.reason());
+        }
+    }
+}
