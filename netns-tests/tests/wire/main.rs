@@ -82,6 +82,7 @@ mod storm;
 mod tester;
 mod tester_defects;
 mod tester_nic;
+mod tester_stalls;
 mod thresholds;
 mod vlans;
 mod voq;

@@ -1,6 +1,7 @@
 //! Runs `xoff test` in one namespace against a switch in another.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -30,7 +31,7 @@ pub(crate) fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
 }
 
 /// Writes the file of an examination of the device.
-fn describe(directory: &Path) -> PathBuf {
+fn describe(directory: &Path, speed: &str) -> PathBuf {
     let file = directory.join("dut.toml");
     let ports: String =
         (1..=PORTS).map(|port| format!("[[port]]\ndevice = \"t{port}\"\nspeed = \"{speed}\"\n")).collect();
@@ -38,10 +39,10 @@ fn describe(directory: &Path) -> PathBuf {
     file
 }
 
-/// Runs `xoff test`; returns its exit code, and its report unless it failed to start.
-fn examine(tester: &Namespace, arguments: &[&str]) -> (Option<i32>, Value, String) {
+/// Runs `xoff test`. Returns exit code, report (null if it failed to start) and messages.
+fn examine(tester: &Namespace, speed: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let directory = tempfile::tempdir().unwrap();
-    let file = describe(directory.path());
+    let file = describe(directory.path(), speed);
     let output =
         tester.output(Command::new(BINARY).arg("test").arg(&file).arg("--json").args(arguments)).unwrap();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -77,6 +78,25 @@ fn missing_device_is_an_error_of_the_start() {
 }
 
 #[test] // proves: conformance
+fn tester_obeys_pause_that_outlasts_a_case() {
+    let _alone = one_bed_at_a_time(BINARY);
+    let mut lab = Lab::new();
+    let (tester, device) = cabled(&mut lab);
+    unstalled(|| {
+        let mut script = Command::new("setpriv");
+        script.args(["--pdeathsig", "KILL", "/usr/bin/python3", "-c", include_str!("tester_pauses.py")]);
+        script.stdout(Stdio::piped());
+        let mut script = device.spawn(script).unwrap();
+        let mut lines = BufReader::new(script.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        let (_, _, log) = examine(&tester, "10M", &["--only", "receive.xon"]);
+        script.kill().unwrap(); // if the tester sent no pause
+        script.wait().unwrap();
+        assert_eq!(lines.next().as_deref(), Some("0"), "frames of port 1 in its pause; {log}");
+    });
+}
+
+#[test] // proves: conformance
 fn stopped_tester_leaves_no_class_paused() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
@@ -90,7 +110,7 @@ fn stopped_tester_leaves_no_class_paused() {
     (1..=PORTS).for_each(|port| ip(&format!("link set p{port} master br0")));
     let tap = Tap::on(&Device::find(&device, "p2").unwrap());
     let directory = tempfile::tempdir().unwrap();
-    let file = describe(directory.path());
+    let file = describe(directory.path(), "100M");
     for (signal, pauses) in
         [(Signal::SIGINT, 1), (Signal::SIGTERM, 2), (Signal::SIGINT, 5), (Signal::SIGHUP, 8)]
     {

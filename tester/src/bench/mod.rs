@@ -2,13 +2,13 @@
 //!
 //! | primitive | use |
 //! |---|---|
-//! | [`Bench::stream`], [`Bench::stop`] | paced streams of stamped frames |
-//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | an exact frame; a PFC frame |
-//! | [`Bench::hold`], [`Bench::release`] | a pause that the bench refreshes |
-//! | [`Bench::host_socket`], [`Bench::read_host_socket`] | a slow program behind the NIC under test |
-//! | [`Bench::run_for`], [`Bench::run_until`] | polls, sends and records meanwhile |
-//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | records |
-//! | [`Bench::longest_stall`], [`Bench::require_steady`] | validity of a measurement |
+//! | [`Bench::stream`], [`Bench::stop`] | send paced streams of stamped frames |
+//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | send a single frame or PFC frame |
+//! | [`Bench::hold`], [`Bench::release`] | pause classes, with refreshes by the bench |
+//! | [`Bench::host_socket`], [`Bench::read_host_socket`] | act as a slow program behind the NIC under test |
+//! | [`Bench::run_for`], [`Bench::run_until`] | poll, send and record for a time |
+//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | read the records of received frames |
+//! | [`Bench::longest_stall`], [`Bench::require_steady`] | detect stalls that spoil a measurement |
 
 mod heartbeat;
 mod host_socket;
@@ -357,7 +357,12 @@ impl Bench {
         Nanos(error_p99_ns.min(8 * error_p50_ns)).max(Nanos::from_micros(20))
     }
 
-    /// Returns the number of frames that the tester's own ports lost since their opening.
+    /// Returns true if the kernel has stamped all received frames with their times.
+    #[must_use]
+    pub fn has_stamps(&self) -> bool {
+        self.ports.iter().all(|port| port.unstamped == 0)
+    }
+
     #[must_use]
     pub fn own_losses(&self) -> u64 {
         self.ports.iter().map(|port| port.line.lost()).sum()
@@ -500,7 +505,7 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// Leaves nothing paused, also after a signal, an error or a panic.
+    /// Resumes all classes of the device, also after a signal, an error or a panic.
     fn drop(&mut self) {
         self.resume_everything();
         // Frames that the device has not sent when its socket closes are lost.
