@@ -127,7 +127,7 @@ fn agent_that_pauses_for_slow_program_passes() {
 #[test] // proves: conformance
 fn nic_with_wrong_pfc_fails() {
     let _alone = one_bed_at_a_time(BINARY);
-    for (defect, case) in [("other-opcode", "send.format"), ("no-refresh", "send.refresh")] {
+    for (defect, case) in [("other-opcode", "send.format"), ("source-zero", "send.source")] {
         let mut lab = Lab::new();
         let (host, inside) = (lab.namespace("host").unwrap(), lab.namespace("inside").unwrap());
         for (port, name) in [(1, "eth0"), (2, "eth1")] {
