@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_pipeline_halt_counts_until_end_of_run() {
+    fn halt_still_open_at_end_of_run_counts_until_that_end() {
         let account = Account { end: Nanos(500), ..Account::of_hosts(Vec::new(), [0; CLASSES]) };
         let switch = Counted::nothing("a");
         let queue = switch.counters.class(PortId(0), LOSSLESS);

@@ -101,7 +101,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn host_shares_network_with_router() {
+    fn host_address_is_in_subnet_of_its_router() {
         let (plan, _, [near, far]) = leaf_spine();
         assert_eq!([near, far].map(|host| host.ipv4().to_string()), ["10.0.1.2", "10.0.2.2"]);
         assert_eq!(ip_address(near.address()), near.ipv4(), "the frames have another source address");
@@ -114,7 +114,7 @@ pub(crate) mod tests {
     }
 
     #[test] // proves: cascade
-    fn routes_use_all_shortest_paths() {
+    fn experiment_routes_use_all_shortest_paths() {
         let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
         let next_hops = |switch, host| -> Vec<&str> {
             plan.next_hops(switch, host).iter().map(|&at| plan.port_name(at)).collect()

@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_transmission_credit_is_spent_at_once() {
+    fn goodput_excludes_credit_that_sender_saved_while_idle() {
         let all = Nanos((10_000 + 1_538) * 80);
         assert_eq!(of("", 1_000), all);
         assert_eq!(of("", 2), Nanos(2 * 123_040), "the credit exceeds the sent frames");

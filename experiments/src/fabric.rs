@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn only_streams_can_be_simulated() {
+    fn experiment_with_kernel_hosts_cannot_be_simulated() {
         let rate = BitRate::from_mbps(100);
         let of_streams = |plan: &mut Plan, switch| _ = plan.host("host", switch);
         assert_eq!(refused(Line::simulated(rate), of_streams), None);

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn route_overrides_the_shortest_path() {
+    fn planned_route_overrides_shortest_path() {
         let (mut plan, [a, b, c], [_, _, at_c]) = ring();
         let (a_b, _) = plan.trunk(a, b);
         let (b_c, _) = plan.trunk(b, c);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test] // proves: experiment-parity
-    fn switch_on_simulated_machine_has_live_configuration() {
+    fn simulated_switch_has_same_configuration_as_live_one() {
         let rate = BitRate::from_mbps(200);
         let configurations = |line: Line| {
             let mut plan = Plan::new(line);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_with_routers_has_no_bridged_port() {
+    fn planned_routers_have_no_bridged_port() {
         let (mut plan, [a, b, c], _) = ring();
         plan.trunk(a, b);
         plan.trunk(b, c);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn variant_settings_apply_to_switches_only() {
+    fn policy_settings_apply_to_switches_but_not_hosts() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
         plan.kernel_host("host", nic);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test] // proves: cascade
-    fn lost_probe_is_resent() {
+    fn host_resends_lost_probe() {
         let (sent, looks_since) = (Cell::new(0), Cell::new(0));
         let came = || {
             looks_since.set(if sent.get() == 2 { looks_since.get() + 1 } else { 0 });

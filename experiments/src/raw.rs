@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_cells_match_the_header() {
+    fn raw_data_rows_have_as_many_cells_as_header() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("made/here");
         RawData::create(&place).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn data_of_other_run_is_kept() {
+    fn raw_data_never_overwrites_files_of_another_run() {
         let directory = tempfile::tempdir().unwrap();
         let queues = directory.path().join(file(&QUEUES));
         fs::write(&queues, "mine").unwrap();

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_line_parses_to_its_cells() {
+    fn csv_line_parses_to_the_written_cells() {
         let row: Row = ["policy=pfc", "k=[1, 2]", "a \"b\"", ""].map(str::to_owned).into();
         let line = csv(&row);
         assert_eq!(line, "policy=pfc,\"k=[1, 2]\",\"a \"\"b\"\"\",\n");

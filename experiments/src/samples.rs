@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_records_only_changes() {
+    fn samples_of_a_queue_record_only_its_changes() {
         let mut samples = Samples::default();
         let mut sample = |at, bytes, xoffs, xons, held_since| {
             samples.record(ms(at), BEGIN, PLACE, QueueSample { bytes, xoffs, xons, held_since });
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_is_recorded_when_xoff_is_sent() {
+    fn samples_record_pause_when_xoff_was_sent() {
         let wanted_before_its_xoff = (6, 2, 1, 5_900);
         let samples =
             [(3, 1, 0, 2_300), (5, 2, 1, 4_700), wanted_before_its_xoff, (7, 3, 2, 5_900), (8, 3, 3, 0)];

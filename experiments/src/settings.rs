@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn last_value_of_a_settings_key_counts() {
+    fn last_of_several_values_of_a_key_applies() {
         let mut settings = of(&[("class.3.xoff", 50_000), ("switch.log", 1)]);
         settings.extend(&of(&[("switch.log", 2)]));
         assert!(settings.has_same_values(&of(&[("switch.log", 2), ("class.3.xoff", 50_000)])));
     }
 
     #[test]
-    fn copied_table_keeps_its_own_keys() {
+    fn table_copied_from_another_keeps_its_own_keys() {
         let mut settings = of(&[("class.3.xoff", 1), ("class.2.xon", 2)]);
         settings.copy("class.3", "class.2");
         assert!(settings.has_same_values(&of(&[
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn override_also_changes_identical_copies() {
+    fn override_of_table_also_changes_identical_copies() {
         let mut variant = of(&[("class.3.xoff", 1)]);
         variant.copy("class.3", "class.2").copy("class.3", "class.4").set("class.4.weight", "strict");
         let over = ["class.3.xoff=5", "class.3.weight=7", "class.2.weight=9"];

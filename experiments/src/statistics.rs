@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn single_value_equals_every_quantile() {
+    fn every_quantile_of_single_value_is_that_value() {
         let one = Spread { count: 1, min: 7.0, p25: 7.0, p50: 7.0, p75: 7.0, max: 7.0 };
         assert_eq!(Spread::of([7.0]), Some(one));
     }
 
     #[test] // proves: experiments
-    fn interval_uses_students_t() {
+    fn confidence_interval_uses_students_t_distribution() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
         // The standard deviation is 1, the standard error 1 / sqrt(3), and Student's t for two degrees of freedom
         // 4.303.
@@ -211,7 +211,7 @@ mod tests {
 
     /// Expected intervals are from Newcombe (1998), table I, and from the rule of three (no event in ten runs).
     #[test] // proves: experiments
-    fn interval_of_share_is_wilsons_score_interval() {
+    fn confidence_interval_of_share_is_wilsons_score_interval() {
         let of = |yes: usize, runs: usize| {
             let values: Vec<f64> = (0..runs).map(|run| f64::from(u8::from(run < yes))).collect();
             let Interval { low, high, .. } = Interval::of_share(&values).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn spread_without_values_is_none() {
+    fn no_values_have_no_quantiles() {
         assert_eq!((Spread::of([]), mean([])), (None, None));
         assert_eq!(mean([1.0, 2.0, 6.0]), Some(3.0));
         assert_eq!(serde_json::to_value(Spread::of([])).ok(), Some(serde_json::Value::Null));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn intervals_are_listed_by_result_path() {
+    fn confidence_intervals_are_listed_by_result_path() {
         let of = intervals([run(Some(93.0)), run(Some(95.0))]);
         let at = of["/sweep/0/mbps/p50"];
         assert_eq!((at.mean, at.runs), (94.0, 2));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn boolean_results_have_share_intervals() {
+    fn boolean_results_get_confidence_interval_of_share() {
         let of =
             intervals([1, 1, 1].map(|deadlocks| serde_json::json!({ "deadlocks": deadlocks, "xoffs": 1 })));
         assert_eq!((of["/deadlocks"].mean, of["/deadlocks"].high), (1.0, 1.0));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_result_is_not_zero() {
+    fn missing_result_does_not_count_as_zero() {
         let of = intervals([run(Some(93.0)), run(None), run(Some(95.0))]);
         assert_eq!((of["/sweep/0/mbps/p50"].mean, of["/sweep/0/mbps/p50"].runs), (94.0, 2));
         assert!(

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn router_has_exactly_the_shortest_paths() {
+    fn simulated_router_has_exactly_the_shortest_paths() {
         for plan in (0..40).map(drawn) {
             let far = distances(&plan);
             for switch in plan.switches() {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn router_punts_packets_to_itself_and_unresolved_hosts() {
+    fn router_punts_packets_to_itself_and_to_unresolved_hosts() {
         let (plan, [leaf_1, _, spine_1, _], [near, far]) = leaf_spine();
         let [leaf, spine] = [leaf_1, spine_1].map(|switch| fib(&plan, switch));
         let neighbour = |host: HostId, last: u8| {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bridges_have_no_routing_table() {
+    fn simulated_bridges_have_no_routing_table() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let switch = plan.switch("switch");
         plan.host("host", switch);

@@ -51,7 +51,7 @@ fn mbps(mbps: u64) -> BitRate {
 
 /// All times (except cable delays) at 400 Gb/s are 1/4,000 of those at 100 Mb/s.
 #[test]
-fn incast_results_scale_with_line_rate() {
+fn simulated_incast_results_scale_with_line_rate() {
     let policies = &["pfc", "capfc-stop-max"];
     let [slow, fast] = [100, 400_000].map(|rate| simulated("incast", policies, mbps(rate)));
     for policy in policies {
@@ -94,7 +94,7 @@ fn victim_gets_its_load_before_congestion() {
 }
 
 #[test]
-fn cascade_follows_the_article() {
+fn simulated_pause_cascade_follows_the_article() {
     for rate in [100, 400_000] {
         let json = simulated("cascade", &["pfc", "ofc"], mbps(rate));
         let pfc = &json["policies"]["pfc"];
@@ -104,7 +104,7 @@ fn cascade_follows_the_article() {
 }
 
 #[test]
-fn cascade_over_routers_follows_the_article() {
+fn simulated_pause_cascade_over_routers_follows_article() {
     for rate in [100, 400_000] {
         let json = simulated("cascade --routed", &["pfc", "ofc"], mbps(rate));
         let pfc = &json["policies"]["pfc"];
@@ -181,14 +181,14 @@ fn uncongested_flow_keeps_its_rate_under_ofc() {
 }
 
 #[test]
-fn ring_deadlocks_under_pfc() {
+fn simulated_ring_deadlocks_under_pfc() {
     let json = simulated("deadlock", &["pfc", "gfc"], mbps(10_000));
     let pfc = &json["policies"]["pfc"];
     assert_eq!((&pfc["deadlocks"], pfc["cycle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
 }
 
 #[test]
-fn congestion_points_notify_hosts() {
+fn only_qcn_policy_sends_cnms_to_hosts() {
     for name in ["qcn-fanin", "qcn-shared-input"] {
         let json = simulated(name, &["pfc", "qcn-ingress-arrival"], mbps(10_000));
         let [pfc, qcn] =
@@ -199,7 +199,7 @@ fn congestion_points_notify_hosts() {
 }
 
 #[test]
-fn higher_class_gets_its_load_while_alone() {
+fn higher_class_keeps_its_rate_under_g_pfc_while_alone() {
     let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
     let higher = json["policies"]["g-pfc"]["higher_alone_mbps"]["p50"].as_f64().unwrap();
     assert!((590.0..610.0).contains(&higher), "{higher}");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn event_queue_orders_by_time_then_by_encoded_event() {
+    fn events_of_queue_are_ordered_by_time_then_by_encoding() {
         for seed in 0..20 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut calendar = Calendar::new(rng.u32(0..12), Parted::OnTwoSides.parts());
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn node_gets_same_events_in_order_by_time_and_by_node() {
+    fn node_gets_same_events_whether_run_by_time_or_by_node() {
         for (seed, parted) in (0..200).flat_map(|seed| Parted::ALL.map(|parted| (seed, parted))) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_in_bipartite_fabric_spans_two_minimum_link_delays() {
+    fn part_of_bipartite_fabric_runs_for_two_minimum_link_delays() {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));

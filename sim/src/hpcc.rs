@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn links_beyond_announced_number_cause_a_note() {
+    fn topology_note_names_links_beyond_announced_number() {
         let more = read(&format!("{TOPOLOGY}0 1 25Gb/s 500ns 0\nnumber of a link's ends: a and b\n"));
         assert_eq!(
             more.expect("the topology is invalid").notes,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_topology_is_refused_with_its_line() {
+    fn error_for_invalid_hpcc_topology_names_the_line() {
         let why = |text: &str| read(text).expect_err("no fabric");
         assert_eq!(why("5 2"), "line 1: the file ends too early: the number of links is missing");
         assert_eq!(

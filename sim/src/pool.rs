@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_added_whole_and_its_copy_keep_all_bytes() {
+    fn pool_keeps_all_bytes_of_added_frame_and_of_its_copy() {
         let mut pool = Pool::default();
         let bytes: Vec<u8> = (0..=255).cycle().take(1_514).collect();
         for _ in 0..3 {

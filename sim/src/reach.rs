@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn fabric_reach_is_time_of_empty_frame_on_fastest_link() {
+    fn minimum_link_delay_is_time_of_empty_frame_on_fastest_link() {
         let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]), Bytes::on_line(0));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_hash_seed_word_is_not_the_mixed_first_word() {
+    fn two_words_of_hash_seed_are_independent() {
         for node in [0, 1, 2].map(NodeId) {
             let HashSeed([first, second]) = Seed(1).words(node, Purpose::Hash);
             assert_ne!(second, mix(first));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn random_stall_noticed_late_still_ends_as_planned() {
+    fn random_stall_that_begins_late_still_ends_as_planned() {
         let [mut in_time, mut late] = [(); 2].map(|()| stalls(1, Nanos::NEVER));
         let begin = late.next();
         assert_eq!(late.begin(begin.after(Nanos(700))), in_time.begin(begin));

@@ -142,7 +142,7 @@ fn all_frames_of_a_permutation_arrive() {
 }
 
 #[test] // proves: sim-results
-fn run_depends_on_seed_only() {
+fn simulation_results_depend_on_seed_only() {
     let digest = |seed| permuted(4, seed, Picos::from_micros(100)).digest();
     assert_eq!(digest(1), digest(1));
     assert_ne!(digest(1), digest(2));

@@ -254,7 +254,7 @@ fn exact_worst_case_fills_headroom_to_last_byte() {
 /// Computed headroom includes preambles and gaps, which take no buffer memory, and is rounded up to nanoseconds and
 /// bytes.
 #[test]
-fn computed_headroom_exceeds_worst_case_only_by_gaps() {
+fn computed_headroom_exceeds_need_only_by_interframe_gaps() {
     for case in cases() {
         let gaps = case.behind().div_ceil(Bytes::on_line(LONGEST).0) * Bytes::BETWEEN_FRAMES;
         let spare = case.computed().checked_sub(case.exact() + gaps);

@@ -76,7 +76,7 @@ fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
 }
 
 #[test]
-fn frames_arriving_in_a_stall_are_processed_at_its_end() {
+fn frames_that_arrive_in_switch_stall_are_processed_at_its_end() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     fabric.begin(0, &flow(1, 10, Picos::ZERO));
     let end = Nanos::from_micros(50);
@@ -156,7 +156,7 @@ impl Tap for Ports {
 }
 
 #[test]
-fn frames_arriving_in_a_stall_are_processed_port_by_port() {
+fn frames_of_switch_stall_are_processed_port_by_port() {
     let mut fabric = star(3, "", |_| ());
     let order = Arc::default();
     let tap = Box::new(Ports(Arc::clone(&order)));
@@ -345,7 +345,7 @@ fn frame_already_on_blocked_line_still_leaves() {
 
 /// The line's frame ends after 122 ns. The block ends after 100 ns, when another frame already waits.
 #[test]
-fn block_that_ends_while_line_is_busy_has_no_effect() {
+fn line_block_that_ends_during_a_frame_delays_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());
     fabric.begin(1, &flow(0, 1, Picos::ZERO));
     fabric.begin(2, &flow(0, 1, Picos::from_nanos(60)));

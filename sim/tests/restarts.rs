@@ -101,7 +101,7 @@ fn frames_in_a_restarted_switch_are_lost_and_counted() {
 }
 
 #[test]
-fn restart_counts_pending_completions_as_sent() {
+fn switch_restart_counts_uncompleted_frames_as_sent() {
     let (plan, mut fabric) = two_to_one(50);
     fabric.at_switch(0, |switch, net| switch.complete_late(Nanos::from_micros(100), net));
     fabric.run_until(Picos::from_micros(3));
@@ -151,7 +151,7 @@ fn restart_resumes_peer_on_blocked_line_once_unblocked() {
 /// A frame for host 1 arrives 3 ns after the restart (or two at once). The XON to host 1 takes 7 ns, and the old
 /// switch's last frame leaves for host 0.
 #[test]
-fn frame_of_new_switch_waits_for_xon_of_old_switch() {
+fn frame_after_restart_waits_for_xon_sent_before_restart() {
     for times in [1, 2] {
         let (plan, mut fabric) = held();
         let line = fabric.end(At::Switch(0, 0));
@@ -171,7 +171,7 @@ fn frame_of_new_switch_waits_for_xon_of_old_switch() {
 
 /// A frame is on the line at the restart, and another one arrives 60 ns later. The line is blocked for 100 ns.
 #[test]
-fn frame_on_line_leaves_before_frames_of_new_switch() {
+fn restarted_switch_sends_only_after_frame_on_the_line() {
     let plan = topology::single(3, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
     fabric.begin(1, &flow(0, 1));
@@ -225,7 +225,7 @@ fn frames_arriving_during_a_restart_are_lost_and_counted() {
 }
 
 #[test]
-fn link_change_during_a_restart_reaches_the_new_switch() {
+fn link_change_during_restart_is_applied_after_it() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
     let begins = Nanos::from_micros(40);
@@ -241,7 +241,7 @@ fn link_change_during_a_restart_reaches_the_new_switch() {
 }
 
 #[test]
-fn link_change_queued_behind_restart_reaches_new_switch() {
+fn link_change_queued_behind_restart_is_applied_after_it() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
     let [polls, begins] = [20, 40].map(Nanos::from_micros);

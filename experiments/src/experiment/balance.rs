@@ -354,7 +354,7 @@ mod tests {
     use crate::Settings;
 
     #[test] // proves: experiments
-    fn each_leaf_spreads_over_all_spines() {
+    fn each_leaf_spreads_flows_over_all_spines() {
         let spreads = SPREADS.iter().map(|way| {
             let (plan, scene) = plan(BitRate::from_mbps(100).into(), way);
             let leaf = scene.uplinks[0].switch;
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn message_times_depend_on_the_seed() {
+    fn start_times_of_messages_depend_on_the_seed() {
         let scene = plan(BitRate::from_mbps(100).into(), &SPREADS[0]).1;
         let [one, other] = [1, 2].map(|seed| format!("{:?}", scene.load(seed)));
         assert_eq!(format!("{:?}", scene.load(1)), one);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn curve_of_completed_messages_ends_at_100_percent() {
+    fn plotted_share_of_completed_messages_ends_at_100_percent() {
         assert_eq!(shares(&[]), []);
         assert_eq!(shares(&[3.0, 1.0]), [(1.0, Some(50.0)), (3.0, Some(100.0))]);
         let many = shares(&(0..1_001).map(f64::from).collect::<Vec<_>>());

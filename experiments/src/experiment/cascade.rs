@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_pfc_without_user_settings_must_follow_article() {
+    fn only_unchanged_plain_pfc_must_match_pauses_of_article() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
         let is_held = |name, request: &Request| {
             Variant::find(name).is_some_and(|variant| is_article_policy(variant, request))
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn inconclusive_run_shows_no_deviation_from_article() {
+    fn inconclusive_cascade_run_counts_as_no_deviation() {
         let sequence = article::sequence();
         let held = |runs: &[CascadeRun]| {
             let mut conduct = Conduct::default();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn run_with_step_early_by_at_most_a_stall_is_inconclusive() {
+    fn cascade_step_early_by_less_than_a_stall_is_inconclusive() {
         let sequence = article::sequence();
         let mut events = sequence.expected_events();
         (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn counts_of_runs_have_share_intervals() {
+    fn counts_of_cascade_runs_have_confidence_intervals() {
         let sequence = article::sequence();
         let runs = [(); 3].map(|()| run_of(complete_record(sequence.expected_events())));
         let of = intervals(runs.chunks(1).map(|run| CascadeResults::of(&sequence, run)));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_in_figure_lasts_from_xoff_to_xon() {
+    fn cascade_figure_draws_pause_from_xoff_to_xon() {
         let event = |at_ms, action| at(at_ms, "rail-c", "to-spine", action);
         let events = [
             event(3.0, PauseAction::Holds),

@@ -68,7 +68,7 @@ mod tests {
     use crate::Plan;
 
     #[test] // proves: experiments
-    fn cnm_identifies_the_flow_by_destination_and_tag() {
+    fn cnm_is_assigned_to_flow_by_destination_and_tag() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let switch = plan.switch("switch");
         let [a, b] = ["a", "b"].map(|name| plan.host(name, switch));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn queued_frames_are_not_lost() {
+    fn frames_queued_at_end_of_run_do_not_count_as_lost() {
         assert_eq!([run(2, 2), run(2, 1)].map(|run| run.verdict), [Verdict::Kept, Verdict::Lossy]);
         assert_eq!(
             Verdict::of(Totals::default(), 0, true),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test] // proves: experiment-parity
-    fn verdict_counts_only_unqueued_losses() {
+    fn verdict_ignores_losses_explained_by_queued_frames() {
         let mut stream = ReceivedStream { class: LOSSLESS.get(), frames: 8, ..ReceivedStream::default() };
         stream.settle(10);
         let mut host = HostReport {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn pipeline_halts_sum_classes_ports_and_switches() {
+    fn pipeline_halt_time_is_sum_over_all_switches() {
         let switch = Counted::nothing("switch");
         let mut account = Account::of_hosts(Vec::new(), [0; CLASSES]);
         account.switches = vec![switch.clone(), switch.clone()];
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn queued_frames_excuse_losses_of_own_run_only() {
+    fn queued_frames_do_not_excuse_losses_of_another_run() {
         let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
         assert_eq!((sum.lossless.lost, sum.held, sum.verdict), (1, 1, Verdict::Lossy));
         assert_eq!(sum.unqueued_losses, 1);
     }
 
     #[test]
-    fn least_headroom_is_none_without_headroom() {
+    fn runs_without_headroom_have_no_least_headroom() {
         let with = |least_headroom_bytes| Conduct { least_headroom_bytes, ..Conduct::default() };
         let least = |runs: [Option<u64>; 2]| runs.map(with).into_iter().sum::<Conduct>().least_headroom_bytes;
         assert_eq!(

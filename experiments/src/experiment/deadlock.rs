@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_with_queued_frames_is_deadlock() {
+    fn run_that_ends_with_queued_frames_counts_as_deadlock() {
         let run = |last, cycles: &[&str], waiting| DeadlockRun {
             account: Account::of_hosts(Vec::new(), [0; CLASSES]),
             delivered: Series::default(),

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: verdict
-    fn unproved_promise_does_not_count_as_kept() {
+    fn demo_does_not_report_unproved_promise_as_kept() {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
         let clean = Conduct { lossless, ledger_balanced: true, ..Conduct::default() };
         let unproved = Conduct { unproved: vec!["demo: its device is gone".into()], ..clean.clone() };

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: experiments
-    fn malformed_setting_is_refused() {
+    fn experiment_refuses_malformed_user_setting() {
         for text in [
             "xoff=80KB",
             "trunk.class.3.xoff=1",

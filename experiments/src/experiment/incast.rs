@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn goodput_excludes_saved_credit() {
+    fn incast_goodput_excludes_credit_saved_by_sender() {
         let line = Line::from(BitRate::from_mbps(100));
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_pipeline_limits_goodput() {
+    fn slow_pipeline_limits_incast_goodput() {
         let frames = 2 * FRAMES;
         let took = Nanos::from_millis(100);
         let flows = [flow(FRAMES, took), flow(FRAMES, took)];
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn goodput_counts_only_received_frames() {
+    fn incast_goodput_counts_only_received_frames() {
         let goodput = |frames| {
             let flow = flow(frames, Nanos::from_millis(60));
             Round::of(BEGIN, |_| Nanos::ZERO, &[&flow]).goodput_mbps.unwrap_or_default()
@@ -333,14 +333,14 @@ mod tests {
     }
 
     #[test]
-    fn flow_with_losses_never_completes() {
+    fn incast_flow_with_lost_frame_never_completes() {
         let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
         let round = Round::of(BEGIN, |_| Nanos::ZERO, &[&whole, &broken]);
         assert_eq!((round.completion_ms, round.broken), (vec![60.0], 1));
     }
 
     #[test]
-    fn round_without_arrivals_has_no_results() {
+    fn incast_round_without_arrivals_has_no_results() {
         let nothing = flow(0, Nanos::ZERO);
         let expected = Round { goodput_mbps: None, fairness: None, completion_ms: Vec::new(), broken: 2 };
         assert_eq!(Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &nothing]), expected);

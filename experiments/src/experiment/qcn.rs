@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn title_shows_when_f5_is_active() {
+    fn qcn_figure_title_shows_when_flow_f5_is_active() {
         let title = |seconds| {
             let line = BitRate::from_mbps(100);
             title(QcnScene::FanIn, &Request { seconds, ..Request::new(Vec::new(), line) })
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_samples_and_cnms_are_none() {
+    fn qcn_phase_without_samples_has_no_rate() {
         let phase = Nanos::from_secs(1);
         let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
         let mut run = QcnRun { account, phase, rates: vec![Series::default(); SIXTH], cnms: Vec::new() };

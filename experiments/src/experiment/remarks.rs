@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn plain_pfc_policies_are_recognised() {
+    fn policies_that_act_as_plain_pfc_are_recognised() {
         assert_eq!(
             plain_pfc_reason_of("ofc-fig1", "ofc-pfc-middle", &[]),
             Some("no peer supports lists of flows")
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn remark_names_policies_unless_it_concerns_all() {
+    fn remark_names_its_policies_unless_it_concerns_all() {
         let policies: Vec<_> = ["pfc", "pfc-wdrop"].map(|name| Variant::find(name).unwrap()).into();
         let mut lines = ByPolicy::default();
         lines.add("a".into(), policies[0]);

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn completion_times_have_three_digits_of_median() {
+    fn report_shows_completion_times_to_three_digits_of_median() {
         let spread =
             |p50: f64| Some(Spread { count: 5, min: p50 * 0.9, p25: p50, p50, p75: p50, max: p50 * 12.0 });
         assert_eq!(completion(spread(0.2345), 1), "0.211 / 0.234 / 0.234 / 0.234 / 2.814");
@@ -401,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn small_numbers_have_two_significant_decimals() {
+    fn report_shows_small_numbers_with_two_digits() {
         let texts = [(12.34, 1), (0.34, 1), (0.0, 1), (0.0315, 1), (-0.4, 0), (1e-12, 0)]
             .map(|(value, of)| with_significance(value, of));
         assert_eq!(texts, ["12.3", "0.3", "0.0", "0.032", "-0.40", "0"]);
     }
 
     #[test]
-    fn json_has_same_keys_for_each_policy() {
+    fn json_report_has_same_keys_for_each_policy() {
         let json = serde_json::to_value(report([clean(), clean()])).unwrap();
         assert_eq!(json["name"], EXPERIMENTS[0].name);
         let policies = json["policies"].as_object().unwrap();
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn several_runs_have_confidence_intervals() {
+    fn report_of_several_runs_has_confidence_intervals() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
         // The standard deviation is sqrt(2), the standard error 1, and Student's t for one degree of freedom 12.706.
         assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn lossy_policy_is_marked_and_has_loss_panel() {
+    fn report_marks_policy_that_lost_frames_and_plots_losses() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
         let lossy = Conduct { lossless, unqueued_losses: 50, verdict: Verdict::Lossy, ..clean() };
         let of = report([clean(), lossy]);
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn queued_frames_do_not_mark_the_policy() {
+    fn report_does_not_mark_policy_for_queued_frames() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
         let queued = Conduct { lossless, held: 50, ..clean() };
         let of = report([clean(), queued]);
@@ -490,21 +490,21 @@ mod tests {
     }
 
     #[test]
-    fn missing_values_are_shown_as_dashes() {
+    fn report_shows_missing_values_as_dashes() {
         assert_eq!([number(None, 1), median(None, 1), median_and_least(None, 1)], ["-", "-", "-"]);
         assert_eq!(completion(None, 1), "none completed");
         assert_eq!(completion(Spread::of([1.0, 3.0]), 1), "1.00 / 1.50 / 2.00 / 2.50 / 3.00");
     }
 
     #[test]
-    fn losses_break_only_lossless_promises() {
+    fn losses_break_promise_only_of_lossless_policy() {
         let lossy = Conduct { verdict: Verdict::Lossy, ..clean() };
         assert_eq!(report([clean(), lossy.clone()]).promise(), Promise::Kept);
         assert_eq!(report([lossy, clean()]).promise(), Promise::NotKept);
     }
 
     #[test] // proves: verdict
-    fn unproved_policy_promise_is_reported() {
+    fn report_tells_that_lossless_promise_is_not_proved() {
         let gaps = vec!["s1: its device is gone".to_owned()];
         let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };
         assert_eq!(
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn unaccounted_frames_fail_every_policy() {
+    fn unaccounted_frames_break_promise_of_every_policy() {
         let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);
         assert_eq!(broken.promise(), Promise::NotKept);
         let text = broken.to_string();

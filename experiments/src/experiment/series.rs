@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_measured_between_two_times() {
+    fn series_computes_mean_rate_between_two_times() {
         let rate = |from, to| series().rate(Nanos::from_millis(from), Nanos::from_millis(to));
         assert!((rate(0, 1000).unwrap() - 1.0).abs() < 1e-9);
         assert!((rate(500, 1500).unwrap() - 0.5).abs() < 1e-9);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_points_lie_in_the_middle_of_steps() {
+    fn plotted_rate_lies_in_the_middle_of_its_interval() {
         let points = series().points(Nanos::from_millis(500));
         let expected = [(0.25, 1.0), (0.75, 1.0), (1.25, 0.0), (1.75, 0.0)];
         for (point, expected) in points.iter().zip(expected) {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn step_without_samples_has_no_rate() {
+    fn interval_without_samples_has_no_plotted_rate() {
         let mut series = Series::default();
         [0, 10, 40].into_iter().for_each(|ms| series.record(Nanos::from_millis(ms), ms * 125));
         let rates: Vec<_> = series.points(Nanos::from_millis(10)).iter().map(|point| point.1).collect();

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_per_host_stay_within_stream_limit() {
+    fn number_of_drawn_flows_per_host_stays_within_limit() {
         for line in [5, 50, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let (_, hosts) = plan(line);
             for seed in 0..200 {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_kinds_have_their_mean_load() {
+    fn each_flow_kind_offers_its_configured_mean_load() {
         let line = Line::from(BitRate::from_mbps(100));
         let (_, hosts) = plan(line);
         let frame = line.time_of(Bytes::on_line(Stream::default().frame_len())).0;

@@ -18,7 +18,7 @@ fn experiment_names_are_unique() {
 }
 
 #[test] // proves: experiments, cascade
-fn every_policy_is_valid_or_refused() {
+fn every_policy_runs_in_each_experiment_or_is_refused() {
     for experiment in all() {
         for variant in VARIANTS {
             // With one switch, OFC and GFC act as plain PFC. OFC's queues per flow exclude virtual output queues.
@@ -62,7 +62,7 @@ fn experiment_finds_policies_with_identical_settings() {
 }
 
 #[test]
-fn refused_policy_gets_reason_and_alternatives() {
+fn error_for_refused_policy_has_reason_and_alternatives() {
     let refused = |experiment: &str, policy: &str| {
         let policy = Variant::find(policy).unwrap();
         Experiment::find(experiment).unwrap().fits(policy, None).unwrap_err()
@@ -103,7 +103,7 @@ fn user_settings_reach_every_switch() {
 }
 
 #[test] // proves: cascade
-fn inapplicable_keys_are_refused() {
+fn setting_that_an_experiment_cannot_use_is_refused() {
     let pfc = Variant::find("pfc").unwrap();
     let cascade = Experiment::find("cascade").unwrap();
     let check = |experiment: &Experiment, text: &str| {
@@ -121,7 +121,7 @@ fn inapplicable_keys_are_refused() {
 }
 
 #[test]
-fn class_setting_also_changes_classes_with_equal_settings() {
+fn user_setting_of_class_changes_its_identical_classes_too() {
     let experiment = Experiment::find("shared-memory").unwrap();
     let policy = Variant::find("pfc-wstop").unwrap();
     let given = |texts: &[&str]| {
@@ -200,7 +200,7 @@ fn invalid_switch_keys_are_refused() {
 }
 
 #[test]
-fn each_run_increments_the_seed() {
+fn seed_of_each_further_run_is_one_higher() {
     let experiment = Experiment::find("qcn-fanin").unwrap();
     let variant = Variant::find("qcn-ingress-occupancy").unwrap();
     let request = Request { seed: 7, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
@@ -214,7 +214,7 @@ fn each_run_increments_the_seed() {
 }
 
 #[test]
-fn policies_run_in_turns() {
+fn runs_of_compared_policies_alternate() {
     let policies = vec![&VARIANTS[0], &VARIANTS[1]];
     let request = Request { runs: 2, ..Request::new(policies, BitRate::from_mbps(100)) };
     let mut order = Vec::new();

@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn qcn_reaction_points_scale_like_congestion_points() {
+    fn qcn_settings_of_hosts_scale_with_those_of_switches() {
         let line = BitRate::from_mbps(200);
         let reaction = |name: &str| Variant::find(name).unwrap().settings(line.into()).reaction;
         assert_eq!(reaction("pfc"), None);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_sizes_grow_with_the_line_rate() {
+    fn queue_limits_of_policy_grow_with_line_rate() {
         let size = |mbps| {
             let settings = Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps).into());
             settings.document(Span::default()).pointer("/class/3/egress_max").and_then(Value::as_integer)

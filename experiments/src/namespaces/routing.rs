@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn trunk_ends_are_bgp_neighbours() {
+    fn routers_at_trunk_ends_are_bgp_neighbours() {
         let (plan, [leaf_1, _, spine_1, _], _) = leaf_spine();
         let [near, far] = [plan.trunks()[0].0, plan.trunks()[0].1].map(|at| plan.router_address(at));
         assert_eq!(
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn route_with_unresolved_path_is_missing() {
+    fn route_with_unresolved_neighbour_counts_as_not_installed() {
         let (plan, [leaf_1, ..], _) = leaf_spine();
         let via = |interface: &str, gateway: Option<&str>| RowVia {
             interface: interface.into(),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_polled_until_timeout() {
+    fn wait_for_routes_ends_at_timeout() {
         let polls = Cell::new(0);
         let restored_at_poll = |number: u32, end: Instant| {
             polls.set(0);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_error_shows_last_output_lines() {
+    fn error_of_routing_daemon_shows_its_last_output() {
         let words = |err: &str, log: &str| last_output([err.to_owned(), log.to_owned()]);
         assert_eq!(words("", "\n"), "no output");
         assert_eq!(words("no such option\n", ""), "no such option");

@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_points_of_a_pixel_column_are_not_drawn() {
+    fn plot_omits_hidden_points_of_a_pixel_column() {
         let points = [5.0, 1.0, 4.0, 9.0, 6.0, 7.0, 2.0].iter().zip(0..);
         let points: Vec<(f64, f64)> = points.map(|(&y, x)| (f64::from(x) / 6.0, y)).collect();
         let heights = |points: &[(f64, f64)]| points.iter().map(|point| point.1).collect::<Vec<f64>>();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn touching_spans_are_drawn_as_one_bar() {
+    fn plot_draws_touching_spans_as_one_bar() {
         let column = |x: f64| x as i32;
         assert_eq!(joined(&[(0.0, 0.4), (0.6, 2.0), (3.0, 4.0)], column), [(0.0, 2.0), (3.0, 4.0)]);
         assert_eq!(joined(&[(3.0, 4.0), (0.0, 1.0)], column), [(3.0, 4.0), (0.0, 1.0)]);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn last_axis_label_fits_into_figure() {
+    fn last_axis_label_of_plot_fits_into_figure() {
         let end = 1_000_000.0;
         let lines = Content::Lines(vec![("a".into(), vec![(0.0, Some(1.0)), (end, Some(1.0))])]);
         let spans = Content::Spans(vec![("a".into(), vec![(0.0, end)])]);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_wrapped_between_words() {
+    fn plot_wraps_long_text_between_words() {
         assert_eq!(broken("three words here", 11), ["three words", "here"]);
         assert_eq!(broken("three words here", 10), ["three", "words here"]);
     }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn missing_value_is_a_labelled_gap() {
+    fn plotted_line_has_labelled_gap_at_missing_value() {
         let lines = |middle| {
             let wdrop = vec![(5.0, Some(1.0)), (10.0, middle), (15.0, Some(1.0)), (20.0, Some(1.0))];
             svg(panel(Content::Lines(vec![("wdrop".into(), wdrop)])).absent("none completed"))
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn identical_lines_are_both_visible() {
+    fn plot_shows_both_of_two_identical_lines() {
         let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
         let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
         let count = |text: &str| svg.matches(text).count();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn row_without_values_shows_only_its_label() {
+    fn plot_row_without_values_shows_only_its_label() {
         let rows = |wdrop| vec![("pfc".to_owned(), Spread::of([1.0, 2.0])), ("wdrop".to_owned(), wdrop)];
         let of = |wdrop| svg(panel(Content::Spreads(rows(wdrop))).absent("none completed"));
         let (some, none) = (of(Spread::of([0.5])), of(None));
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn panel_without_rows_shows_a_note() {
+    fn plot_panel_without_rows_shows_a_note() {
         let rows = vec![("spine".to_owned(), vec![(1.0, 2.0)])];
         let [some, none] = [rows, Vec::new()].map(|rows| svg(panel(Content::Spans(rows)).absent("nobody")));
         assert!(!some.contains("nobody") && none.contains("nobody"), "{none}");
     }
 
     #[test]
-    fn title_wider_than_figure_is_wrapped() {
+    fn plot_wraps_title_wider_than_figure() {
         let title = "Deadlock: three switches in a ring, three flows over two wires each, 100 Mb/s lines";
         let panels = vec![panel(Content::Lines(vec![("pfc".into(), vec![(0.0, Some(1.0))])]))];
         let svg = Figure { title: title.into(), panels }.svg().unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_leave_fewer_axis_labels() {
+    fn plot_with_long_policy_names_has_fewer_axis_labels() {
         let rows = |name: &str| svg(panel(Content::Spans(vec![(name.to_owned(), vec![(0.0, 45_000.0)])])));
         let numbers = |svg: &str| svg.matches("000\n").count();
         let [short, long] = ["pfc", "capfc-calibrate-wdrop (lost frames)"].map(|name| numbers(&rows(name)));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_of_empty_data_or_zeros_is_drawn() {
+    fn plot_of_empty_data_or_zeros_is_drawn() {
         let panels = vec![
             panel(Content::Lines(vec![("a".into(), vec![(1.0, Some(0.0))])])),
             panel(Content::Lines(vec![("a".into(), vec![(1.0, None)])])),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test] // proves: scenarios
-    fn short_and_long_form_of_policy_are_one_key() {
+    fn override_of_policy_replaces_its_short_and_long_form() {
         for (one, other) in [
             ("policy=gfc", "switch.all.policy=ofc"),
             ("switch.all.policy=gfc", "policy=ofc"),

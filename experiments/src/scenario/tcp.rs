@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_settings_follow_their_keys() {
+    fn scenario_keys_set_the_tcp_parameters() {
         let all = of("[hosts]\ntransport = \"tcp\"").unwrap().unwrap();
         assert_eq!((all.classes, all.settings), (ClassSet::ALL, TcpSettings::default()));
         assert_eq!(of("[hosts]\ntransport = \"roce\""), Ok(None));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_settings_without_effect_are_refused() {
+    fn scenario_refuses_tcp_keys_without_effect() {
         let tcp = "[hosts]\ntransport = \"tcp\"\n";
         for (keys, expected) in [
             ("[hosts.tcp]\nmss = 1000".to_owned(), "[hosts.tcp] has no effect"),
@@ -191,7 +191,7 @@ mod tests {
     /// A segment with 1200 bytes of payload fits into five cells. One with 1448 bytes needs six, as the longest RoCE
     /// frame does.
     #[test]
-    fn credits_cover_longest_frame_of_all_transports() {
+    fn credits_below_longest_frame_of_any_transport_are_refused() {
         let topology = "kind = \"scheduled\"\nleaves = 2\nspines = 2\nhosts = 2\ncredits = 5";
         let tcp = |mss| format!("[hosts]\ntransport = \"tcp\"\ntcp.mss = {mss}");
         assert!(in_topology(topology, &tcp(1_200)).is_ok());

@@ -26,7 +26,7 @@ fn problem(text: &str) -> (Option<usize>, String, String) {
 }
 
 #[test]
-fn missing_keys_have_documented_defaults() {
+fn missing_scenario_keys_have_documented_defaults() {
     let scenario = read(FINE).unwrap().point(0).unwrap();
     assert_eq!((scenario.duration, scenario.limit, scenario.seed), (None, Nanos::from_secs(1), 1));
     assert_eq!((scenario.topology.host.rate, scenario.topology.host.delay), (RATE, DELAY));
@@ -35,7 +35,7 @@ fn missing_keys_have_documented_defaults() {
 }
 
 #[test]
-fn unknown_key_error_suggests_a_key() {
+fn error_for_unknown_scenario_key_suggests_similar_key() {
     let (line, message, help) = problem(&FINE.replace("hosts = 3", "host = 3\nhosts = 3"));
     assert_eq!((line, message.as_str()), (Some(5), "`host` is not a key in [topology]"));
     assert!(help.contains("`hosts`"), "{help}");
@@ -106,7 +106,7 @@ fn load_size_is_number_range_table_or_path() {
 }
 
 #[test]
-fn load_without_end_is_refused_in_endless_run() {
+fn load_without_end_needs_a_duration_of_the_run() {
     let poisson = |more: &str| {
         FINE.replace("kind = \"permutation\"", &format!("kind = \"poisson\"\nload = 0.5\n{more}"))
     };
@@ -120,7 +120,7 @@ fn load_without_end_is_refused_in_endless_run() {
 }
 
 #[test]
-fn switches_are_configured_by_kind() {
+fn scenario_configures_all_switches_or_those_of_a_kind() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
     let of = |more: &str| read(&format!("{more}{FINE}")).unwrap().switch(0, "switch", &lines).unwrap();
     let plain = of("");
@@ -234,7 +234,7 @@ fn last_sweep_key_varies_fastest() {
 }
 
 #[test]
-fn command_line_overrides_the_file() {
+fn command_line_overrides_the_scenario_file() {
     let source = |text: &str, set: &[&str]| {
         let set: Vec<_> = set.iter().map(|text| given(text).unwrap()).collect();
         Source::from_toml("test", text, &set)
@@ -266,7 +266,7 @@ fn command_line_overrides_the_file() {
 }
 
 #[test] // proves: sim-hosts, scenarios
-fn keys_of_slow_receivers_are_checked() {
+fn invalid_keys_of_slow_receivers_are_refused() {
     let text = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1, \"2-3\"]\nrate = \"20G\"\n{keys}\n");
     let receiver = |keys: &str| read(&text(keys)).unwrap().point(0).unwrap().receivers.remove(0);
     let plain = receiver("");
@@ -319,7 +319,7 @@ fn receiver_buffer_holds_frame_above_xoff() {
 }
 
 #[test]
-fn change_needing_restart_is_refused() {
+fn scenario_refuses_change_that_needs_a_switch_restart() {
     let change = |keys: &str| format!("{FINE}[[change]]\nat = \"2ms\"\n{keys}\n");
     let source = read(&change("policy = \"ofc\"\nclass.3.xoff = \"300KB\"")).unwrap();
     let scenario = source.point(0).unwrap();
@@ -365,7 +365,7 @@ fn change_needing_restart_is_refused() {
 }
 
 #[test] // proves: sim-fabrics, scenarios
-fn failed_lines_must_exist() {
+fn failed_line_missing_in_topology_is_refused() {
     let of = |failed: &str| {
         let fabric = format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 1\nfailed = {failed}");
         FINE.replace("kind = \"single\"\nhosts = 3", &fabric)
@@ -427,7 +427,7 @@ fn payload_above_the_mtu_is_refused() {
 }
 
 #[test]
-fn every_load_kind_accepts_begin() {
+fn every_load_kind_accepts_key_begin() {
     for (kind, keys) in [
         ("poisson", "load = 0.5\nend = \"1ms\""),
         ("incast", "fan_in = 1"),
@@ -444,7 +444,7 @@ fn every_load_kind_accepts_begin() {
 }
 
 #[test]
-fn load_beginning_after_run_is_refused() {
+fn load_that_begins_after_end_of_run_is_refused() {
     let begin = |time: &str| format!("{FINE}begin = \"{time}\"\n");
     assert!(read(&begin("999ms")).is_ok());
     let (line, message, help) = problem(&begin("1s"));

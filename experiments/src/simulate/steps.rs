@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_are_plotted_unmerged() {
+    fn few_queue_samples_are_all_plotted() {
         let steps = Steps::of(&times(POINTS), &times(POINTS));
         assert_eq!(steps.axis("mean"), "time (us)");
         assert_eq!(steps.line(&[(1_000, 3.0), (2_000, 5.0)], mean), [(1.0, Some(3.0)), (2.0, Some(5.0))]);
     }
 
     #[test]
-    fn samples_too_close_to_plot_are_merged() {
+    fn queue_samples_closer_than_a_pixel_are_merged() {
         let steps = Steps::of(&times(3), &times(POINTS + 1));
         assert_eq!(steps.axis("mean"), "time (us), mean of 2 us");
         let samples = [(1_000, 3.0), (2_000, 5.0), (4_000, 9.0)];
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn omitted_sample_times_are_restored() {
+    fn plot_restores_times_of_omitted_samples() {
         let times = [2_000, 6_000, 12_000];
         let steps = Steps::of(&times, &times);
         assert_eq!(steps.every(&times).collect::<Vec<_>>(), [2_000, 4_000, 6_000, 8_000, 10_000, 12_000]);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_one_sample_are_accepted() {
+    fn plot_accepts_no_sample_and_one_sample() {
         assert_eq!(Steps::of(&[], &[]).line(&[], mean), []);
         assert_eq!(Steps::of(&[7], &[7]).line(&[(7, 1.0)], mean), [(0.007, Some(1.0))]);
     }

@@ -240,13 +240,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_picoseconds_when_needed() {
+    fn result_times_have_picoseconds_only_when_needed() {
         assert_eq!([0, 1_000, 1_001, 999].map(|time| nanos(Picos(time))), ["0", "1", "1.001", "0.999"]);
         assert_eq!([1.0, 0.5, 1.0 / 3.0].map(decimal), ["1", "0.5", "0.333333"]);
     }
 
     #[test]
-    fn json_row_has_numbers_and_nulls() {
+    fn json_result_row_has_numbers_and_nulls() {
         let mut row: Row = THROUGHPUT.columns.iter().map(|_| "1".to_owned()).collect();
         row[0] = "a\"b".into();
         row[5] = String::new();

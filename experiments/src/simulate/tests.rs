@@ -85,7 +85,7 @@ fn every_result_column_is_documented_with_its_unit() {
 }
 
 #[test] // proves: sim-results
-fn threads_and_shards_write_identical_files() {
+fn results_are_identical_for_any_number_of_threads_and_shards() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     let one = written(&at("one"), 1, None);
@@ -169,7 +169,7 @@ fn flow_times_equal_times_computed_from_links() {
 }
 
 #[test]
-fn queries_and_bursts_respect_begin() {
+fn queries_and_bursts_start_at_their_begin() {
     let starts = |load: &str| {
         let topology = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n";
         let rows = run_of(&format!("{topology}[[load]]\nsize = 1000\nbegin = \"20us\"\n{load}\n"), &[]);
@@ -199,7 +199,7 @@ fn lone_flow_on_long_path_has_slowdown_one() {
 }
 
 #[test]
-fn points_with_identical_results_are_reported() {
+fn warning_names_sweep_points_with_identical_results() {
     let text = |kind: &str| {
         let fabric = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n[[load]]\nkind = \"incast\"\nfan_in = 2\nsize = \"1MB\"\n";
         let text = format!("{fabric}{kind}[[sweep]]\nswitch.all.class.3.xoff = [\"20KB\", \"30KB\"]\n");
@@ -215,7 +215,7 @@ fn points_with_identical_results_are_reported() {
 }
 
 #[test]
-fn port_and_path_limits_of_switches_apply() {
+fn topology_beyond_port_or_path_limit_is_refused() {
     let why = |topology: &str| {
         let text = format!(
             "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"ring\"\nsize = 1\n"
@@ -249,7 +249,7 @@ fn port_and_path_limits_of_switches_apply() {
 }
 
 #[test]
-fn unreachable_host_is_reported() {
+fn error_names_host_without_path() {
     let why = |load: &str, links: &str| {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("links"), links).unwrap();
@@ -303,7 +303,7 @@ fn empty_and_late_flow_files_are_refused() {
 }
 
 #[test]
-fn receiver_faster_than_line_is_refused() {
+fn slow_receiver_faster_than_its_line_is_refused() {
     let why = |host: u32, rate: &str| {
         let text = format!(
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[receiver]]\nhosts = [{host}]\n\
@@ -322,7 +322,7 @@ fn receiver_faster_than_line_is_refused() {
 }
 
 #[test] // proves: sim-results
-fn slow_receiver_pauses_name_their_cause() {
+fn pause_rows_name_slow_receiver_as_cause() {
     let scenario = |pauses: bool| {
         format!(
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[output]\npauses = {pauses}\n\
@@ -349,7 +349,7 @@ fn slow_receiver_pauses_name_their_cause() {
 
 /// The buffer holds one frame above `xoff`, so XOFF comes too late to prevent drops in any class.
 #[test] // proves: sim-results
-fn slow_receiver_drops_name_host_and_class() {
+fn drop_rows_name_slow_receiver_and_class() {
     let run = |class: u8, buffer: &str| {
         let rows = run_of(
             &format!(
@@ -499,7 +499,7 @@ fn ledgers_of_shipped_scenarios_balance() {
 }
 
 #[test]
-fn invalid_fault_names_file_and_point() {
+fn error_for_invalid_fault_names_file_and_sweep_point() {
     let place = tempfile::tempdir().unwrap();
     let text = "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[[load]]\nkind = \"permutation\"\nsize = 1\n\
                 [[fault]]\nkind = \"restart\"\nat = \"s0\"\nbegin = \"1us\"\nend = \"2us\"\n[[sweep]]\nfault.0.at = [\"s1\", \"s2\"]\n";

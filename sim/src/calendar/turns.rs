@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_fabric_part_with_long_turn_runs_first() {
+    fn fabric_part_in_cache_runs_first_if_it_can_run_long() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
         let parts = Parts::new(vec![0, 1, 2, 3], vec![true, true, true, false], links);
         let mut turns = Turns::new(4);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn simulation_advances_at_any_minimum_link_delay() {
+    fn simulated_time_advances_at_any_minimum_link_delay() {
         for reach in 1..10 {
             let parts = Parts::new(vec![0, 1], vec![false, true], [(0, 1), (1, 0), (0, 0)].into_iter());
             let mut turns = Turns::new(2);

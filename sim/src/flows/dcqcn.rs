@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn first_cnp_halves_rate_and_later_ones_cut_it_by_alpha() {
+    fn dcqcn_rate_halves_at_first_cnp_and_then_falls_by_alpha() {
         let mut point = point();
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn target_rate_rises_after_five_rounds_of_fast_recovery() {
+    fn dcqcn_target_rate_rises_after_five_fast_recovery_rounds() {
         let mut point = point();
         point.notified(at(0));
         point.notified(at(0)); // the target becomes half of the line rate
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_rises_faster_after_many_rounds_by_bytes_and_by_time() {
+    fn dcqcn_rate_rises_faster_after_many_byte_and_time_rounds() {
         let mut point = point();
         point.notified(at(0));
         point.notified(at(0));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_spaces_notifications_by_minimum_interval() {
+    fn receiver_spaces_cnps_by_minimum_interval() {
         let mut point = NotificationPoint::default();
         let sent_at_times = [0, 49, 50, 99, 120].map(|now| point.notifies(Picos(now), Picos(50)));
         assert_eq!(sent_at_times, [true, false, true, false, true]);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_both_forms_are_read() {
+    fn hpcc_and_simai_flow_files_are_read() {
         let flow = |from, to, bytes, start, port| {
             let class = Class::ALL[3];
             ImportedFlow { plan: FlowPlan { from, to, class, bytes, start: Picos(start), tag: 0 }, port }
@@ -186,7 +186,7 @@ mod tests {
 
     /// HPCC's generator writes the final count of flows over a longer estimate, so a digit is left over.
     #[test]
-    fn odd_flow_files_are_read_with_a_note() {
+    fn hpcc_flow_file_with_wrong_count_is_read_and_noted() {
         let noted = |text: &str| {
             let ImportedFlows { flows, notes } = read(text).expect("the flows are invalid");
             let [note] = &notes[..] else { panic!("{notes:?}") };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_flows_are_refused_with_their_line() {
+    fn error_for_invalid_hpcc_flow_names_the_line() {
         let why = |text: &str| read(text).expect_err("the flows are valid");
         assert_eq!(why(""), "line 1: \"\" is not the number of flows");
         assert_eq!(why("0 3 3 100 9 2"), "line 1: \"0 3 3 100 9 2\" is not the number of flows");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test] // proves: sim-fabrics
-    fn invalid_flow_is_refused_with_its_line() {
+    fn error_for_invalid_flow_of_flow_list_names_the_line() {
         let why = |text: &str| parse_flows(text, 2).expect_err("no flows");
         let text = |text: &str| text.to_owned();
         assert_eq!(why("0 1 3 1500"), ParseError::Line { line: 1, text: text("0 1 3 1500") });

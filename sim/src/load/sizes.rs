@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test] // proves: scenarios
-    fn table_of_sizes_uses_configured_interpolation() {
+    fn flow_sizes_follow_configured_interpolation_of_table() {
         let at = |between| [0.0, 0.2, 0.5, 0.75, 1.0].map(|share| table(between).at(share));
         assert_eq!(at(Between::Linear), [100, 100, 100, 550, 1_000]);
         assert_eq!(at(Between::Log), [100, 100, 100, 316, 1_000]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_shares_equals_table_of_percentages() {
+    fn flow_size_table_may_use_shares_or_percentages() {
         let shares = include_str!("../../tests/field/shares-0-to-1.txt");
         let percent = "150 0\n300 12\n300 20\n600 20\n500000 100\n";
         let read = |text| Sizes::parse(text, Between::Step).expect("the table is invalid");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_size_equals_mean_of_drawn_sizes() {
+    fn mean_of_flow_size_table_equals_mean_of_drawn_sizes() {
         for between in Between::ALL {
             for name in Sizes::names().filter(|name| *name == "hadoop" || *name == "web-search") {
                 let sizes = Sizes::named(name, between).expect("the table is unknown or invalid");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn interpolation_changes_means_of_university_tables() {
+    fn interpolation_changes_mean_of_university_flow_sizes() {
         let kilobytes = |name, between| {
             let sizes = Sizes::named(name, between).expect("the table is unknown or invalid");
             (sizes.mean() / 100.0).round() / 10.0
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test] // proves: sim-fabrics
-    fn invalid_table_of_sizes_is_refused_with_its_line() {
+    fn error_for_invalid_flow_size_table_names_the_line() {
         let why = |text: &str| Sizes::parse(text, Between::Step).expect_err("no table");
         assert_eq!(why("0 0\n1 2 3"), SizesError::Line { line: 2, text: "1 2 3".to_owned() });
         assert_eq!(why("0 0\n# fine\n-1 100"), SizesError::Line { line: 3, text: "-1 100".to_owned() });

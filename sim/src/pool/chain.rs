@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_chain_returns_frames_in_order_with_next_arrival() {
+    fn frames_on_link_leave_in_order_with_next_arrival_time() {
         let mut pool = Pool::default();
         let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
         let mut chain = Chain::EMPTY;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_can_move_from_one_link_chain_to_another() {
+    fn frame_moves_from_list_of_one_link_to_list_of_another() {
         let mut pool = Pool::default();
         let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
         let (mut first, mut second) = (Chain::EMPTY, Chain::EMPTY);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: sim-scheduled
-    fn uplinks_may_use_the_last_port_numbers() {
+    fn leaf_may_use_port_numbers_up_to_255_for_uplinks() {
         for (hosts, spines) in [(192, 64), (255, 1)] {
             let mut uplinks = Uplinks::new(hosts, spines, 1);
             let taken: Vec<_> = std::iter::from_fn(|| uplinks.take_for_cell()).collect();

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test] // proves: sim-fabrics
-    fn invalid_edge_list_is_refused_with_its_line() {
+    fn error_for_invalid_edge_list_names_the_line() {
         let line = |line, text: &str| EdgeError::Line { line, text: text.to_owned() };
         assert_eq!(why("h0 s0 100"), line(1, "h0 s0 100"));
         assert_eq!(why("# fine\nh0 x0 100 1"), line(2, "h0 x0 100 1"));

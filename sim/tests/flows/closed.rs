@@ -98,7 +98,7 @@ fn query_ends_with_last_answer_and_next_follows_after_gap() {
 }
 
 #[test]
-fn query_that_ends_after_its_deadline_is_not_met() {
+fn query_that_ends_late_counts_as_missed_deadline() {
     let (queries, _) = incast(20, false, 0);
     assert!(!queries.is_empty() && queries.iter().all(|query| !query.is_met() && query.finish.is_some()));
 }

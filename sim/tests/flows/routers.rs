@@ -134,7 +134,7 @@ fn each_router_rewrites_mac_addresses_and_decrements_ttl() {
 }
 
 #[test]
-fn each_layer_spreads_flows_by_its_own_hash() {
+fn each_switch_layer_spreads_flows_by_its_own_hash() {
     for (name, build) in [("routers", routers()), ("bridges", Build::ideal())] {
         let plan = FatTree::regular(4, LINE).plan(&build);
         for seed in [1, 2] {
@@ -148,7 +148,7 @@ fn each_layer_spreads_flows_by_its_own_hash() {
 }
 
 #[test]
-fn failed_line_leaves_other_equal_cost_paths_in_use() {
+fn other_equal_cost_paths_stay_in_use_after_line_failure() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
     let (_, links) = carried(&plan, 1, &[2, 4], 16, 3_000);
     let [both, one] = [2, 4].map(|to| flows_up(&links, 0, to));

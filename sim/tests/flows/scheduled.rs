@@ -139,7 +139,7 @@ fn sent(credits: u32) -> u64 {
 
 /// A credit is used for two messages, two cells and the frame. Throughput is min(line rate, credits / this time).
 #[test]
-fn credits_limit_throughput_exactly() {
+fn throughput_of_scheduled_fabric_equals_credit_limit() {
     let window = Picos::from_micros(100).0;
     let frame = Pace::of(host_line().rate).time_of(Bytes::on_line(FRAME - 4)).0;
     let round_trip = 2 * time(uplink(), 10) + 2 * time(uplink(), u64::from(FRAME) + 10) + frame;

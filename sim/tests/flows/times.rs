@@ -234,7 +234,7 @@ fn flow_ended_in_earlier_run_counts_as_ended() {
 }
 
 #[test]
-fn only_loads_that_react_to_flow_ends_are_called() {
+fn only_loads_that_react_to_flow_ends_learn_of_them() {
     let plan = topology::single(3, LINE);
     for has_listener in [false, true] {
         let mut fabric = empty(&plan, 1);

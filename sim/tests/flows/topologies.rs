@@ -30,7 +30,7 @@ fn ofc_fat_tree_has_counts_and_oversubscription_of_paper() {
 }
 
 #[test] // proves: sim-fabrics
-fn switch_factory_gets_lines_and_layer_of_each_switch() {
+fn topology_gives_each_switch_its_line_rates_and_layer() {
     let tree = FatTree { host_line: line(10, 1), core_line: line(40, 1), ..FatTree::regular(4, line(25, 1)) };
     let kinds = std::sync::Mutex::new(std::collections::BTreeMap::new());
     let build = Build::new(|lines: &[Line], layer| {

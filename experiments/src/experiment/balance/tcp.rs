@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn host_pairs_share_the_uplinks() {
+    fn all_host_pairs_share_the_same_uplinks() {
         let (plan, scene) = plan(BitRate::from_mbps(100).into(), &ADAPTIVE);
         let mut ends: Vec<HostId> = scene.flows.iter().flat_map(|&(from, to)| [from, to]).collect();
         ends.sort();

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: cascade
-    fn flow_replaced_by_other_frames_is_reported() {
+    fn cascade_reports_flow_that_left_by_an_unexpected_port() {
         let flow = FlowPath { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };
         let [own, other] = SIZES.map(|size| (300, 300 * u64::from(size)));
         assert_eq!(astray(&flow, own, own), None);

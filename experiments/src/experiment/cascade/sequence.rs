@@ -242,7 +242,7 @@ pub(super) mod tests {
     }
 
     #[test] // proves: cascade
-    fn pauses_must_have_the_order_of_the_article() {
+    fn pauses_in_another_order_than_article_are_a_deviation() {
         for sequence in sequences() {
             let expected = complete_record(sequence.expected_events());
             assert!(sequence.matches(&expected), "{:?}", sequence.out_of_order(&expected));
@@ -263,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test] // proves: cascade
-    fn every_step_of_article_names_existing_port() {
+    fn cascade_steps_of_article_name_existing_ports() {
         let line = xoff_wire::units::BitRate::from_mbps(100);
         for (sequence, plan) in
             sequences().into_iter().zip([article::plan(line.into()).0, routed::plan(line.into()).plan])
@@ -284,7 +284,7 @@ pub(super) mod tests {
     }
 
     #[test] // proves: cascade
-    fn order_of_events_within_one_sample_is_not_compared() {
+    fn cascade_ignores_order_of_events_within_one_sample() {
         let (release, resume) = (8, 9);
         let expected = article::sequence().expected_events();
         assert_eq!(
@@ -300,7 +300,7 @@ pub(super) mod tests {
     }
 
     #[test] // proves: cascade
-    fn only_steps_before_missed_pause_are_compared() {
+    fn cascade_compares_only_steps_before_a_missed_pause() {
         let sequence = article::sequence();
         let complete_until = |missed_from_ms| PauseRecord {
             events: sequence.expected_events(),
@@ -319,7 +319,7 @@ pub(super) mod tests {
     }
 
     #[test] // proves: cascade
-    fn every_pause_after_first_must_be_caused_by_a_pause() {
+    fn pause_without_earlier_pause_as_cause_is_a_deviation() {
         for sequence in sequences() {
             assert!(sequence.is_relayed(&complete_record(sequence.expected_events())));
             for (place, step) in sequence.steps.iter().enumerate().filter(|(_, step)| step.cause.is_some()) {
@@ -334,7 +334,7 @@ pub(super) mod tests {
     }
 
     #[test] // proves: cascade
-    fn pause_with_other_cause_is_a_deviation() {
+    fn pause_with_unexpected_cause_is_a_deviation() {
         let sequence = routed::sequence();
         let again = |culprit: Option<&str>| {
             let mut events = sequence.expected_events();
@@ -364,7 +364,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn step_time_is_its_first_observation() {
+    fn cascade_step_has_time_of_its_first_observation() {
         let event = |at_ms, action| at(at_ms, "rail-c", "to-spine", action);
         let events = [
             event(3.0, PauseAction::Holds),

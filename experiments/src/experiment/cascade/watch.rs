@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_end_lies_between_two_samples() {
+    fn observed_pause_end_lies_between_two_samples() {
         let [none, begin, lasts, end] = samples([(10, 0, 0), (20, 0, 15), (30, 0, 15), (40, 1, 0)]);
         assert_eq!([none, lasts], [PauseChange::default(), PauseChange::default()]);
         assert_eq!(begin, PauseChange { begin: Some(at(15)), ..PauseChange::default() });
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_ends_before_the_next_begins() {
+    fn observed_pause_ends_before_next_one_begins() {
         let [_, next] = samples([(10, 0, 5), (20, 1, 17)]);
         assert_eq!(
             next,
@@ -231,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn pause_counted_late_is_not_reported_as_missed() {
+    fn pause_counted_one_sample_late_is_not_reported_missed() {
         let [_, over, counted] = samples([(10, 0, 5), (20, 0, 0), (30, 1, 0)]);
         assert_eq!(over, PauseChange { end: Some([at(10), at(21)]), ..PauseChange::default() });
         assert_eq!(counted, PauseChange::default());
     }
 
     #[test]
-    fn events_before_missed_pause_are_reliable() {
+    fn cascade_events_before_a_missed_pause_stay_reliable() {
         let event = |at_ms| PauseEvent {
             at_ms,
             not_before_ms: at_ms,

@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, CLASSES};
 use super::*;
 
 #[test]
-fn light_senders_stay_within_stream_limit() {
+fn victim_experiment_fits_stream_limit_of_hosts() {
     for line in [5, 100, 130, 200, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
         for sizes in [LONG, SMALL] {
             for &percent in sizes.loads {
@@ -49,7 +49,7 @@ fn run() -> VictimRun {
 }
 
 #[test]
-fn message_with_lost_frame_never_completes() {
+fn victim_message_with_lost_frame_never_completes() {
     let run = run();
     let of = Delivery::of(&[&run], |run| run.scene.congested, |run| &run.samples.light);
     assert_eq!(of.broken, 1);
@@ -58,7 +58,7 @@ fn message_with_lost_frame_never_completes() {
 }
 
 #[test]
-fn port_without_arrivals_has_no_results() {
+fn victim_port_without_arrivals_has_no_results() {
     let run = run();
     let of = Delivery::of(&[&run], |run| run.scene.free, |run| &run.samples.victim);
     assert_eq!((of.solo_completion_ms, of.completion_ms, of.broken), (None, None, 0));

@@ -15,7 +15,7 @@ use super::*;
 use xoff_lab::{Device, Lab, VethOptions};
 
 #[test]
-fn counter_is_found_by_group_and_name() {
+fn kernel_tcp_counter_is_found_by_group_and_name() {
     let text = "Ip: A B\nIp: 1 2\nTcp: A RetransSegs\nTcp: 3 4\nTcpExt: A B\nTcpExt: 5 6\n";
     assert_eq!(counter(text, "Tcp:", "RetransSegs"), Some(4));
     assert_eq!(counter(text, "TcpExt:", "A"), Some(5));
@@ -172,7 +172,7 @@ fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> b
 }
 
 #[test]
-fn overtaken_segment_is_resent_by_dupack() {
+fn tcp_resends_overtaken_segment_after_duplicate_acks() {
     sent_out_of_order(LossDetection::Dupack, |counts, _| {
         assert_eq!(counts.sack_recoveries, 0, "{counts:?}");
         counts.dupack_recoveries > 0 && counts.retransmitted > 0
@@ -180,7 +180,7 @@ fn overtaken_segment_is_resent_by_dupack() {
 }
 
 #[test]
-fn overtaken_segment_is_resent_by_rack() {
+fn tcp_with_rack_resends_overtaken_segment() {
     sent_out_of_order(LossDetection::Rack, |counts, _| {
         assert_eq!(counts.dupack_recoveries, 0, "{counts:?}");
         counts.sack_recoveries > 0 && counts.retransmitted > 0
@@ -188,7 +188,7 @@ fn overtaken_segment_is_resent_by_rack() {
 }
 
 #[test]
-fn overtaken_segment_waits_for_timeout() {
+fn tcp_without_loss_detection_resends_only_at_timeout() {
     sent_out_of_order(LossDetection::Timeout, |counts, overtaken| {
         assert_eq!((counts.dupack_recoveries, counts.sack_recoveries), (0, 0), "{counts:?}");
         overtaken >= 50

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test] // proves: sim-fabrics, scenarios
-fn keys_of_link_faults_are_checked() {
+fn invalid_keys_of_link_faults_are_refused() {
     let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
     let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();
     let Fault::Link(link) = &scenario.faults[0] else { panic!("{:?}", scenario.faults) };
@@ -61,7 +61,7 @@ fn share_of_control_frames_below_1_in_1024_is_refused() {
 }
 
 #[test]
-fn keys_of_switch_faults_are_checked() {
+fn invalid_keys_of_switch_faults_are_refused() {
     let fault = |kind: &str, keys: &str| format!("{FINE}[[fault]]\nkind = \"{kind}\"\n{keys}\n");
     let fine = |kind: &str, keys: &str| {
         let scenario = read(&fault(kind, keys)).unwrap().point(0).unwrap();

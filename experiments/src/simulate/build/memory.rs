@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_leaf_outputs_take_memory() {
+    fn memory_check_counts_congestion_tables_of_leaves() {
         let mut kinds = kinds();
         for kind in &mut kinds {
             let qcn = &mut Arc::make_mut(kind).settings.qcn;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_runs_share_the_memory() {
+    fn memory_check_counts_all_concurrent_runs() {
         let kinds = kinds();
         let takes = takes(&kinds);
         fit(&kinds, 8, None, &[], room(2 * takes, 2)).unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_beyond_memory_are_refused() {
+    fn loads_with_too_many_flows_for_memory_are_refused() {
         for load in [
             "kind = \"poisson\"\nload = 1\nsize = \"1B\"",
             "kind = \"incast\"\nfan_in = 2\nsize = \"1KB\"\nopen = true\ngap = \"1ns\"",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_load_with_most_flows() {
+    fn error_for_too_many_flows_names_the_largest_load() {
         let kinds = kinds();
         let takes = takes(&kinds);
         let loads = [("few", 10.0), ("many", 1e9)];

@@ -90,7 +90,7 @@ mod tests {
     use xoff_config::{Hardware, Machine};
 
     #[test]
-    fn forwarding_database_fits_every_configuration() {
+    fn address_table_fits_first_and_later_configurations() {
         let config = |learns: &bool| {
             let text = format!(
                 "[defaults]\nlearning = {learns}\n[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"10G\"\n"

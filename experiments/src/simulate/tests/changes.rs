@@ -13,7 +13,7 @@ fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
 }
 
 #[test]
-fn change_takes_effect_at_its_time() {
+fn settings_change_takes_effect_at_its_time() {
     let starts = |rows: &[Row]| -> Vec<u64> {
         rows.iter().map(|row| row[tables::PAUSES.at("start_ns")].parse().unwrap()).collect()
     };
@@ -27,7 +27,7 @@ fn change_takes_effect_at_its_time() {
 }
 
 #[test]
-fn change_at_time_zero_equals_initial_setting() {
+fn settings_change_at_time_zero_equals_initial_setting() {
     for (change, switch) in [
         (LOW, "[switch.all.class.3]\nxoff = \"45KB\"\nxon = \"43KB\"\n"),
         ("policy = \"ofc\"\n", "[switch.all]\npolicy = \"ofc\"\n"),
@@ -39,7 +39,7 @@ fn change_at_time_zero_equals_initial_setting() {
 }
 
 #[test]
-fn changes_apply_in_order_of_time() {
+fn settings_changes_apply_in_order_of_time() {
     let twice = format!(
         "[[change]]\nat = \"40us\"\nswitch = 0\npolicy = \"pfc\"\n[[change]]\nat = \"20us\"\npolicy = \"capfc-stop-max\"\n{LOW}"
     );

@@ -35,7 +35,7 @@ fn drops(rows: &Rows) -> u64 {
 }
 
 #[test] // proves: sim-faults, sim-results
-fn losses_by_a_stall_have_a_reason() {
+fn every_frame_lost_by_stall_is_counted_with_its_cause() {
     let none = run_of(&scenario("300us", ""), &[]);
     assert!(none[&tables::SWITCHES].is_empty() && lost(&none) == 0);
     let stall = fault("stall", "s0", "begin = \"100us\"\nend = \"140us\"");
@@ -124,7 +124,7 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
 }
 
 #[test]
-fn fault_at_missing_switch_is_refused() {
+fn scenario_refuses_fault_at_missing_switch() {
     let why = |fault: &str| {
         let source = Source::from_toml("x", &scenario("300us", fault), &[]).unwrap();
         build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string()
@@ -138,7 +138,7 @@ fn fault_at_missing_switch_is_refused() {
 }
 
 #[test] // proves: sim-results
-fn link_losses_are_listed_by_link_end() {
+fn lost_frames_are_listed_by_link_end() {
     let of = |rows: &Rows, end: &str| {
         let row = rows[&tables::LINKS].iter().find(|row| row[tables::LINKS.at("end")] == end).cloned();
         ["lost_frames", "lost_control_frames", "late_control_frames", "harmed_control_frames"]
@@ -167,7 +167,7 @@ fn link_losses_are_listed_by_link_end() {
 }
 
 #[test]
-fn event_after_the_end_gives_a_warning() {
+fn event_after_end_of_run_gives_a_warning() {
     let warnings_of = |duration: &str, keys: &str| {
         let text = format!("{}{keys}\n", scenario(duration, "").replace("10MB", "1MB"));
         let source = Source::from_toml("x", &text, &[]).unwrap();
@@ -235,7 +235,7 @@ fn conflicting_faults_are_refused() {
 
 /// An XOFF after the link was lost must be a new pause, not a refresh.
 #[test] // proves: sim-results
-fn pause_rows_match_counters_after_link_flap() {
+fn pause_rows_of_results_match_counters_after_link_flap() {
     let flap = "[[fault]]\nat = \"s0p4\"\ndown = \"100us\"\nup = \"120us\"\n";
     for faults in ["", flap] {
         let rows = run_of(&scenario("300us", faults), &[]);

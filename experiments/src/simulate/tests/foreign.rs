@@ -5,7 +5,7 @@ fn field(name: &str) -> PathBuf {
 }
 
 #[test] // proves: scenarios
-fn table_of_sizes_is_read_beside_scenario() {
+fn path_of_flow_size_table_is_relative_to_scenario_file() {
     let place = tempfile::tempdir().unwrap();
     fs::copy(field("shares-0-to-1.txt"), place.path().join("sizes.txt")).unwrap();
     let path = place.path().join("scenario.toml");
@@ -30,7 +30,7 @@ fn table_of_sizes_is_read_beside_scenario() {
 }
 
 #[test] // proves: sim-fabrics
-fn oddities_of_imported_files_are_warnings() {
+fn oddities_of_imported_hpcc_files_cause_warnings() {
     let files = [field("simai-header.txt"), field("count-leftover-digit.txt")];
     let source = import(None, [&files[0], &files[1]], &[]).unwrap();
     let mut warnings = Vec::new();
@@ -49,7 +49,7 @@ fn oddities_of_imported_files_are_warnings() {
 
 /// 255 hosts start a thousand flows at the same time, each of one bandwidth-delay product (50 KB).
 #[test] // proves: sim-fabrics
-fn imported_incast_of_full_switch_loses_nothing() {
+fn imported_incast_of_255_hosts_on_one_switch_loses_nothing() {
     let place = tempfile::tempdir().unwrap();
     let write = |name: &str, head: &str, lines: &mut dyn Iterator<Item = String>| {
         fs::write(place.path().join(name), head.to_owned() + &lines.collect::<String>()).unwrap();

@@ -42,7 +42,7 @@ fn holds(name: &str, source: &Source, path: &Path) {
 }
 
 #[test] // proves: sim-results
-fn small_scenarios_match_stored_tables() {
+fn results_of_small_scenarios_match_stored_tables() {
     for name in ["incast", "link", "change", "driver"] {
         let path = directory(name).join("scenario.toml");
         holds(name, &Source::load(&path, &[]).unwrap(), &path);
@@ -50,7 +50,7 @@ fn small_scenarios_match_stored_tables() {
 }
 
 #[test]
-fn imported_fabric_writes_hpcc_files() {
+fn run_of_imported_fabric_writes_results_in_hpcc_format() {
     let [scenario, topology, flows] =
         ["scenario.toml", "topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(Some(&scenario), [&topology, &flows], &[]).unwrap();
@@ -85,7 +85,7 @@ fn imported_fabric_writes_hpcc_files() {
 }
 
 #[test]
-fn results_of_shards_of_imported_fabric_merge() {
+fn shard_results_of_imported_fabric_merge_to_whole_results() {
     let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(None, [&topology, &flows], &[]).unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn results_of_shards_of_imported_fabric_merge() {
 }
 
 #[test]
-fn import_errors_name_file_and_line() {
+fn import_error_names_hpcc_file_and_line() {
     let place = tempfile::tempdir().unwrap();
     let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
     let write = |name: &str, text: &str| {

@@ -8,7 +8,7 @@ use super::super::tables::{DROPS, Table};
 use super::*;
 
 #[test]
-fn statistic_has_one_number_per_seed() {
+fn result_statistic_has_one_number_per_seed() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     written(&out, 1, None);
@@ -105,7 +105,7 @@ fn two_points(out: &Path) {
 }
 
 #[test]
-fn seed_without_event_rows_has_sum_but_no_mean() {
+fn seed_without_result_rows_has_sum_zero_but_no_mean() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     two_points(&out);
@@ -139,7 +139,7 @@ fn seed_without_event_rows_has_sum_but_no_mean() {
 }
 
 #[test]
-fn interrupted_run_is_not_merged() {
+fn results_of_interrupted_run_are_not_averaged() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     two_points(&out);
