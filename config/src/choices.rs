@@ -38,7 +38,7 @@ macro_rules! choices {
             use super::*;
 
             #[test]
-            fn keywords_of_each_enumeration_are_distinct() {
+            fn keywords_of_each_configuration_key_are_distinct() {
                 $(for (word, choice) in $type::WORDS {
                     match choice {
                         $($type::$variant)|+ => assert_eq!(choice.word(), *word),

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test] // proves: snooping
-    fn snooping_follows_vlan_before_whole_switch() {
+    fn snooping_setting_of_vlan_overrides_that_of_switch() {
         let all =
             read("[multicast]\nsnooping = true\nunknown = \"routers\"\nquerier = \"192.0.2.1\"\ngroups = 7");
         let expected = MulticastSettings {

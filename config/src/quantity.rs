@@ -195,7 +195,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_quantity_does_not_panic(text in "\\PC{0,30}") {
+        fn quantity_parser_does_not_panic_on_arbitrary_text(text in "\\PC{0,30}") {
             let _ = (parse_bytes(&text), parse_time(&text), parse_rate(&text), parse_metres(&text));
         }
     }

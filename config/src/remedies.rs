@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn saving_of_remedy_is_difference_of_memory_plans() {
+    fn memory_saving_of_suggestion_is_difference_of_plans() {
         let needed = |switch: &str| {
             let text = format!("[switch]\n{switch}[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
             Config::from_toml("x", &text, Machine::default()).unwrap().plan(&Machine::default()).needed()
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn remedies_without_saving_are_omitted() {
+    fn suggestions_that_save_no_memory_are_omitted() {
         let short = remedies("stall_budget = \"1ms\"\nsmallest_frame = 2000", "");
         assert!(changes(&short).iter().all(|change| change.starts_with("half")), "{short:?}");
         assert!(!changes(&remedies("", "")).contains(&"one class in `lossless` of each port"));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn default_is_suggested_instead_of_huge_value() {
+    fn memory_error_suggests_default_instead_of_huge_value() {
         for (key, of) in [
             ("class.3.xoff = \"10GB\"", "`xoff` of each class"),
             ("class.3.headroom = \"10GB\"", "`headroom` of each class"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_remedies_of_several_switches_add_their_savings() {
+    fn equal_suggestions_for_several_switches_add_their_savings() {
         let one = remedies("", "");
         let both = Remedy::of_all([one.clone(), one.clone()].concat());
         assert_eq!(changes(&both), changes(&one));

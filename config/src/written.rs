@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test] // proves: check
-    fn texts_that_differ_in_one_word_are_merged() {
+    fn messages_that_differ_in_one_word_are_merged() {
         let fold = |texts: &[&str]| folded(texts.iter().map(|text| (*text).to_owned()));
         assert_eq!(
             fold(&["port a: late", "no router", "port b: late"]),

@@ -326,7 +326,7 @@ fn shared_memory_keys_under_dedicated_memory_are_refused() {
 }
 
 #[test]
-fn error_for_stall_beyond_ring_names_sufficient_remedy() {
+fn error_for_stall_beyond_ring_suggests_only_what_suffices() {
     for (smallest_frame, suffices) in [(256, true), (64, false)] {
         let (_, message, help) = only(&format!(
             "[memory]\nreceive_chunks = \"small\"\n[switch]\nstall_budget = \"170ms\"\nsmallest_frame = {smallest_frame}\n\

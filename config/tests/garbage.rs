@@ -88,17 +88,17 @@ fn line() -> impl Strategy<Value = String> {
 
 explore! {
     #[test] // proves: configuration
-    fn arbitrary_text_does_not_panic(text in "\\PC{0,200}") {
+    fn configuration_parser_does_not_panic_on_arbitrary_text(text in "\\PC{0,200}") {
         config::check(text.as_bytes());
     }
 
     #[test]
-    fn arbitrary_configuration_lines_do_not_panic(lines in prop::collection::vec(line(), 0..30)) {
+    fn configuration_parser_does_not_panic_on_random_lines(lines in prop::collection::vec(line(), 0..30)) {
         config::check(lines.join("\n").as_bytes());
     }
 
     #[test]
-    fn arbitrary_port_values_do_not_panic(
+    fn configuration_parser_does_not_panic_on_random_values(
         key in prop::sample::select(&KEYS[..]),
         value in prop::sample::select(&VALUES[..]),
         class in any::<bool>(),
@@ -108,7 +108,7 @@ explore! {
     }
 
     #[test]
-    fn garbled_example_does_not_panic(
+    fn configuration_parser_does_not_panic_on_garbled_example(
         which in 0..EXAMPLES.len(),
         at in any::<prop::sample::Index>(),
         patch in "\\PC{0,5}",
@@ -121,7 +121,7 @@ explore! {
 }
 
 #[test]
-fn parser_does_not_panic_on_fuzz_seeds() {
+fn configuration_parser_does_not_panic_on_fuzz_seeds() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/config");
     let seeds: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(seeds.len() >= 4);

@@ -37,7 +37,7 @@ fn wrong_with_ports(text: &str, place: (usize, usize), words: &[&str]) {
 }
 
 #[test]
-fn group_of_file_gets_its_members_weights_and_spread() {
+fn port_group_gets_members_weights_and_spread_of_file() {
     let config = fine(
         "[[group]]\nname = \"up\"\nports = [\"b\", { port = \"d\", weight = 3 }]\n\
          [[group]]\nname = \"down\"\nports = [\"a\"]\nspread = \"adaptive\"\nlow = \"10KB\"\nuplinks = true\n\
@@ -166,7 +166,7 @@ fn lacp_of_group_is_off_active_or_passive() {
 }
 
 #[test] // proves: path-hash
-fn hash_of_file_has_the_listed_fields() {
+fn path_hash_covers_the_fields_listed_in_file() {
     let hash = |list: &str| fine(&format!("[switch]\nhash = {list}\n")).switch.hash;
     assert_eq!(fine("").switch.hash, hash("[\"ports\", \"protocol\"]"));
     let none = PathHash { protocol: false, ports: false, flow_label: false, inner: false };

@@ -47,7 +47,7 @@ fn worker_on_unavailable_core_is_refused() {
 }
 
 #[test] // proves: check
-fn cpu_quota_below_a_core_per_worker_warns() {
+fn cpu_quota_below_a_core_per_worker_causes_warning() {
     let warning = |workers: u32, used_max, period| {
         let file = "/sys/fs/cgroup/a/cpu.max".into();
         let quota = CpuQuota { used_max: Nanos(used_max), period: Nanos(period), file };
@@ -167,7 +167,7 @@ fn budget_one_byte_below_smallest_memory_plan_is_refused() {
 }
 
 #[test]
-fn lossy_pool_or_budget_beyond_use_warns() {
+fn unused_part_of_lossy_pool_or_budget_causes_warning() {
     let config = read(PORTS).unwrap();
     let queues = config.switch.ports.iter().flat_map(|port| &port.classes);
     let most: u64 = queues.filter(|class| !class.lossless).map(|class| 2 * class.egress_max.0).sum();
@@ -452,7 +452,7 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
 
 /// At 1 Gb/s, 3,775,000 bytes arrive in 25.2 ms and a burst of 5 ms. A chunk of 4,096 bytes holds 3,840 of them.
 #[test] // proves: memory, headroom
-fn stall_chunks_count_several_chunks_for_a_long_frame() {
+fn memory_for_stalls_has_several_chunks_for_a_long_frame() {
     let chunks = |mtu: u32| {
         let config = two_ports("[switch]\nsmallest_frame = 1500\n", &format!("mtu = {mtu}\n"));
         config.shell.ports[1].stall_chunks
@@ -475,7 +475,7 @@ fn small_receive_chunks_with_zero_copy_are_refused() {
 }
 
 #[test]
-fn planned_cells_suffice_for_frames_of_any_length() {
+fn planned_memory_cells_suffice_for_frames_of_any_length() {
     for (len, frames) in [(64_u64, 1_000_u64), (132, 977), (133, 977), (256, 977), (261, 500), (1_522, 100)] {
         let cells = frames * (len - 4).div_ceil(96);
         let held = Held::of(Bytes(len * frames), frames);

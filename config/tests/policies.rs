@@ -58,7 +58,7 @@ fn policy_with_ingress_thresholds_only_allows_two_workers() {
 }
 
 #[test] // proves: check
-fn policy_of_lossy_class_warns() {
+fn policy_set_for_lossy_class_causes_warning() {
     let of = |policy: &str| {
         let config = read(&format!("[switch]\npolicy = {policy}\n[defaults]\nlossless = [3]\n")).unwrap();
         let found = config.warnings.into_iter().filter(|it| it.message.contains("has no effect"));
@@ -70,7 +70,7 @@ fn policy_of_lossy_class_warns() {
 }
 
 #[test] // proves: check
-fn lossless_class_of_no_frame_warns() {
+fn lossless_class_that_no_frame_can_get_causes_warning() {
     let warns = |lines: &str| {
         let config = read(&format!("[defaults]\nlossless = [4]\n{lines}\n")).unwrap();
         config.warnings.iter().any(|it| it.message == "no frame can have class 4, which is lossless")
@@ -90,7 +90,7 @@ fn lossless_class_of_no_frame_warns() {
 }
 
 #[test] // proves: check
-fn egress_max_at_policy_congestion_threshold_warns() {
+fn egress_max_at_congestion_threshold_causes_warning() {
     let of = |policy: &str, most: u64| {
         let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");
         let config = read(&format!("[switch]\nwhen_full = \"stop\"\n{policy}\n{class}")).unwrap();

@@ -113,7 +113,7 @@ fn storm_limit_of_routed_port_needs_routed_vlan() {
 }
 
 #[test]
-fn router_table_without_routed_port_or_vlan_warns() {
+fn router_without_routed_port_or_vlan_causes_warning() {
     let nothing = mixed("", "").replace("routed = true", "");
     for keys in ["", "netns = \"leaf\"\n"] {
         let router = format!("\n[router]\n{keys}");
@@ -130,7 +130,7 @@ fn router_table_without_routed_port_or_vlan_warns() {
 }
 
 #[test]
-fn routed_port_with_mtu_below_ipv6_minimum_warns() {
+fn routed_port_with_mtu_below_1280_causes_warning() {
     let warned = warnings(&mixed("mtu = 1279", "mtu = 1279"));
     assert_eq!(warned, [((6, 7), "no IPv6 at up: the MTU is 1279, but IPv6 needs 1280".to_owned())]);
     assert_eq!(warnings(&mixed("mtu = 1280", "mtu = 1000")), []);
@@ -140,7 +140,7 @@ fn routed_port_with_mtu_below_ipv6_minimum_warns() {
 }
 
 #[test]
-fn vlan_interface_with_mtu_below_ipv6_minimum_warns() {
+fn vlan_interface_with_mtu_below_1280_causes_warning() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";
     let warned = warnings(&(mixed("", "mtu = 1279") + vlan));
     assert_eq!(warned, [((11, 7), "no IPv6 at vlan1: the MTU is 1279, but IPv6 needs 1280".to_owned())]);

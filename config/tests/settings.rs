@@ -145,7 +145,7 @@ fn lossless_egress_queue_fits_all_frames_held_at_ingress() {
 }
 
 #[test]
-fn class_is_bounded_at_ingress_of_port_where_it_is_lossy() {
+fn class_has_ingress_limit_at_ports_where_it_is_lossy() {
     let config = two_ports("", "lossless = []\n");
     let (a, b) = (class(&config, 0, 3), class(&config, 1, 3));
     assert!(a.lossless && !b.lossless);
@@ -286,7 +286,7 @@ fn ingress_reserve_adds_to_memory_and_egress_limit() {
 }
 
 #[test] // proves: thresholds
-fn xoff_frames_sets_planned_memory_of_lossless_frames() {
+fn key_xoff_frames_sets_planned_memory_of_lossless_frames() {
     let lossless = |text: &str| {
         let config = two_ports(text, "");
         config.port_share(0, &[]).lossless.frames - class(&config, 0, 3).headroom.0.div_ceil(256)
@@ -329,7 +329,7 @@ fn configuration_sets_sizes_of_ofc_tables() {
 }
 
 #[test]
-fn port_keys_without_test_of_their_own_are_parsed() {
+fn remaining_port_keys_are_parsed_into_settings() {
     let config = two_ports(
         "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",
         "mtu = 9000\npause_time = 1000\nrefresh = \"10us\"\nlearning = false\nlearn_limit = 0\nflood_unknown = false\nflood_group = false\nisolated = true\nrewrite_pcp = \"class\"\nrewrite_dscp = \"class\"\ndefault_class = 7\n[port.class.1]\nqueue = \"voq\"\nmax_rate = \"10M\"\n",
@@ -460,7 +460,7 @@ fn automatic_ecn_marking_starts_at_half_of_xoff() {
 }
 
 #[test] // proves: check
-fn alpha_log2_that_leaves_no_room_for_a_frame_warns() {
+fn alpha_log2_that_leaves_no_room_for_frame_causes_warning() {
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");
         let found = two_ports(&text, "").warnings.into_iter().map(|it| it.message);

@@ -138,7 +138,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "was lost")]
-    fn lost_frame_handle_panics() {
+    fn frame_handle_dropped_without_release_panics() {
         drop(Frame::new(7, 64));
     }
 }

@@ -77,7 +77,7 @@ fn fuzz_corpus_of_class_rates_passes_parser_checks() {
 }
 
 #[test]
-fn corpus_of_switch_scripts_reaches_every_outcome() {
+fn fuzz_corpus_of_switch_scripts_reaches_every_outcome() {
     let mut reached: BTreeMap<&str, u64> = BTreeMap::new();
     run("switch", |bytes| {
         for (what, count) in switch::check(bytes) {

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_cause_unpacks_to_same_cause() {
+    fn packed_pause_cause_unpacks_to_same_cause() {
         for trigger in 0..Trigger::COUNT {
             for culprit in [None, Some(PortId(0)), Some(PortId(255))] {
                 for (class, relayed) in [(Class::ALL[0], false), (Class::ALL[7], true)] {

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn storm_begins_exactly_one_detection_time_after_stuck() {
+    fn pause_storm_begins_one_detection_time_after_frames_stick() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.watchdog.next_look(), Nanos(1_050));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn storm_ends_after_restoration_time() {
+    fn pause_storm_ends_after_restoration_time() {
         let mut port = Port::new();
         port.pause(0, 4); // until 2,048 ns
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn share_of_window_in_pauses_starts_storm() {
+    fn pauses_beyond_share_of_watchdog_window_start_storm() {
         let storm = Some(Change::StormBegins);
         for (gap, waiting, change) in [(20, Some(1_040), storm), (21, Some(1_040), None), (20, None, None)] {
             let mut port = paused_twice(gap);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn window_opens_at_pause_with_queued_frames() {
+    fn watchdog_window_opens_at_pause_with_queued_frames() {
         let mut port = Port::with_share(98);
         port.queued = ClassSet::NONE;
         port.pause(50, 1);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn storm_that_begins_between_pauses_ends() {
+    fn pause_storm_that_begins_between_pauses_ends() {
         let mut port = paused_twice(0); // until 1,074 ns
         assert_eq!(port.look(1_090, Some(0)), Some(Change::StormBegins), "1,024 of 1,040 ns");
         assert_eq!(port.look(1_773, None), None);

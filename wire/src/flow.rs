@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_without_ip_is_its_macs_and_ether_type() {
+    fn flow_of_non_ip_frame_is_its_macs_and_ether_type() {
         let mut bytes = ipv4_udp(false, 0, (0, 0), [5, 6]);
         bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         let (dst, src) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));

@@ -146,7 +146,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn encoded_rates_are_parsed_unchanged(vector: u8, steps: [u8; 8], time: u16) {
+        fn encoded_class_rates_are_parsed_unchanged(vector: u8, steps: [u8; 8], time: u16) {
             let step = |class: Class| RateStep::new(steps[class.index()] % 17).unwrap();
             let rates = Rates { time: Quanta(time), ..Rates::default() };
             let rates = ClassSet(vector).iter().fold(rates, |rates, class| rates.with(class, step(class)));
@@ -154,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn rates_with_arbitrary_contents_are_parsed_or_refused(tail in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn rate_frame_with_arbitrary_bytes_is_parsed_or_refused(tail in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut bytes = some().encode(SRC)[..38].to_vec();
             bytes.extend(tail);
             let read = parse(&bytes);

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn mtu_excludes_two_tags() {
+    fn mtu_does_not_include_two_vlan_tags() {
         let tags_len = |types: &[u16]| {
             let mut bytes = vec![0; 12];
             types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 1]].concat()));
@@ -375,7 +375,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn parse_matches_pnet_packet_on_truncated_frames(bytes in frame_bytes()) {
+        fn parser_agrees_with_pnet_packet_on_truncated_frames(bytes in frame_bytes()) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
         }
 
@@ -387,12 +387,12 @@ mod tests {
         }
 
         #[test]
-        fn parse_matches_pnet_packet_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
+        fn parser_agrees_with_pnet_packet_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
         }
 
         #[test]
-        fn tci_returns_the_fields_it_was_built_from(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
+        fn vlan_tci_returns_the_fields_it_was_built_from(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
             let tci = Tci::new(Class::new(pcp).unwrap(), dei, vid);
             prop_assert_eq!((tci.pcp().get(), tci.dei(), tci.vid()), (pcp, dei, vid));
             prop_assert_eq!(tci.with_vid(7).with_pcp(Class::ALL[5]), Tci::new(Class::ALL[5], dei, 7));

@@ -224,7 +224,7 @@ mod tests {
     ];
 
     #[test] // proves: lacp
-    fn lacp_frame_matches_frame_of_scapy() {
+    fn lacp_frame_equals_frame_written_by_scapy() {
         let mut bytes = [0; LEN];
         bytes[..SCAPY.len()].copy_from_slice(&SCAPY);
         let end = |priority, system, key, port, state| End {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test] // proves: lacp
-    fn marker_is_returned_as_response() {
+    fn lacp_marker_is_answered_by_marker_response() {
         let mut marker = [0; LEN];
         marker[..14].copy_from_slice(&SCAPY[..14]);
         marker[14..34].copy_from_slice(&[2, 1, 1, 16, 0, 3, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0]);

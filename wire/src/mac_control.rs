@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test] // "the last value wins": a receiver needs no earlier frame
-    fn pause_times_are_parsed_unchanged() {
+    fn pfc_frame_keeps_its_pause_times_when_parsed() {
         for quanta in [100, 20, 0] {
             assert_eq!(parse(&xoff(3, quanta).encode(SRC)), Ok(xoff(3, quanta)));
         }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_times_resume_all_classes() {
+    fn pfc_frame_with_zero_times_resumes_all_classes() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0xff;
         let Ok(MacControl::Pfc(pfc)) = parse(&bytes) else { panic!("PFC frame parsed as another kind") };

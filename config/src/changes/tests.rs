@@ -75,7 +75,7 @@ fn reload_changes_thresholds_and_priority_maps_without_restart() {
 }
 
 #[test]
-fn slower_port_keeps_its_rings() {
+fn reload_to_slower_port_speed_keeps_rings() {
     let (slow, of) = changes(&[("speed = \"1G\"", "speed = \"100M\"\nmax_rate = \"50M\"")]);
     assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
     for line in ["port \"a\": speed: 1Gb/s -> 100Mb/s", "port \"a\": max_rate: none -> 50Mb/s"] {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flood_account_is_freed_when_last_copy_leaves() {
+    fn memory_account_of_flood_is_freed_when_last_copy_leaves() {
         let mut accounts = Accounts::new(4, ClassSet::NONE, 0);
         let class = Class::ALL[0];
         let (a, b) = (accounts.open(class, 3).0, accounts.open(class, 2).0);

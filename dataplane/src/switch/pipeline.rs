@@ -203,7 +203,7 @@ mod tests {
     const QUEUES: [Queue; 2] = [(PortId(0), Class::ALL[3]), (PortId(1), Class::ALL[3])];
 
     #[test]
-    fn halt_by_two_full_queues_counts_once_at_first_queue() {
+    fn pipeline_halt_by_two_full_queues_counts_at_first_only() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let halts = |port: usize| {
             let counted = counters.class(QUEUES[port].0, QUEUES[port].1);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_put_before_halted_frame_does_not_end_halt() {
+    fn frame_put_before_halted_frame_does_not_end_pipeline_halt() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let mut pipeline = Pipeline::new(&PipelineSettings::default(), 2, Arc::clone(&counters));
         pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);

@@ -223,7 +223,7 @@ fn forwarding_allocates_no_memory_after_start() {
 }
 
 #[test]
-fn policies_allocate_nothing_per_frame() {
+fn pause_policies_allocate_no_memory_per_frame() {
     for kind in PolicyKind::ALL {
         let pair = allocates_nothing(Case { kind, ..Case::default() });
         let lists = pair.all(|class| &class.flows.pause_frames_received);
@@ -234,7 +234,7 @@ fn policies_allocate_nothing_per_frame() {
 }
 
 #[test]
-fn shadow_policies_allocate_nothing() {
+fn shadow_policies_allocate_no_memory_per_frame() {
     let pair = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
     for (number, kind) in PolicyKind::ALL.into_iter().enumerate() {
         let shadow = pair.counters.shadow(number).iter().flatten();
@@ -247,7 +247,7 @@ fn shadow_policies_allocate_nothing() {
 }
 
 #[test]
-fn ecn_and_wred_allocate_nothing() {
+fn ecn_and_wred_allocate_no_memory_per_frame() {
     for kind in [PolicyKind::Pfc, PolicyKind::Ofc] {
         let pair = allocates_nothing(Case { kind, ecn: true, ..Case::default() });
         assert!(pair.all(|class| &class.ecn_marked_frames) > 50);
@@ -256,7 +256,7 @@ fn ecn_and_wred_allocate_nothing() {
 }
 
 #[test]
-fn pipeline_delay_allocates_nothing() {
+fn pipeline_delay_allocates_no_memory_per_frame() {
     allocates_nothing(Case { delay: Nanos::from_micros(25), ..Case::default() });
 }
 
@@ -310,7 +310,7 @@ fn allocates_nothing(case: Case) -> WorkerPair {
 }
 
 #[test]
-fn policy_swap_allocates_nothing_in_worker() {
+fn policy_swap_allocates_no_memory_in_worker() {
     for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
         let case = Case { kind: from, ..Case::default() };
         let mut pair = WorkerPair::new(case);
@@ -339,7 +339,7 @@ fn policy_swap_allocates_nothing_in_worker() {
 }
 
 #[test]
-fn change_of_settings_allocates_nothing_in_worker() {
+fn change_of_settings_allocates_no_memory_in_worker() {
     for kind in PolicyKind::ALL {
         let case = Case { kind, shadows: &[PolicyKind::Ofc], ..Case::default() };
         let mut pair = WorkerPair::new(case);

@@ -56,7 +56,7 @@ fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
 }
 
 #[test]
-fn batches_decide_like_single_frames_under_every_policy() {
+fn batch_is_forwarded_like_single_frames_under_every_policy() {
     for kind in PolicyKind::ALL {
         for (warn, shadows) in [(5_000, vec![]), (5_003, vec![]), (8_000, PolicyKind::ALL.to_vec())] {
             let mut plan = plan();
@@ -75,7 +75,7 @@ fn batches_decide_like_single_frames_under_every_policy() {
 }
 
 #[test]
-fn batches_decide_like_single_frames_with_congestion_points() {
+fn batch_is_forwarded_like_single_frames_with_congestion_points() {
     let both = ClassSet(0b1001);
     for (ingress, egress) in [(both, ClassSet::NONE), (ClassSet::NONE, both)] {
         for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
@@ -89,7 +89,7 @@ fn batches_decide_like_single_frames_with_congestion_points() {
 }
 
 #[test]
-fn batches_decide_like_single_frames_with_ecn() {
+fn batch_is_forwarded_like_single_frames_with_ecn() {
     for (wred, probability) in [(false, 0.3), (true, 0.3), (true, 1.0)] {
         let mut plan = plan();
         let (min, max) = (Bytes(3_000), Bytes(12_000));
@@ -100,7 +100,7 @@ fn batches_decide_like_single_frames_with_ecn() {
 }
 
 #[test]
-fn batches_decide_like_single_frames_with_class_rates() {
+fn batch_is_forwarded_like_single_frames_with_class_rates() {
     for (rate, weights) in [(Some(300), [1, 1]), (Some(77), [1, 3]), (None, [2, 3]), (None, [7, 1])] {
         for (commit, burst) in [(COMMIT, COMMIT), (COMMIT, Bytes(3_000)), (Bytes(3_000), COMMIT)] {
             let mut plan = plan();
@@ -116,7 +116,7 @@ fn batches_decide_like_single_frames_with_class_rates() {
 }
 
 #[test]
-fn batches_decide_like_single_frames_in_all_memory_models() {
+fn batch_is_forwarded_like_single_frames_in_all_memory_models() {
     let shared = |alpha_log2| {
         Memory::Shared(SharedMemory {
             pool: Bytes(40_000),
@@ -140,7 +140,7 @@ fn batches_decide_like_single_frames_in_all_memory_models() {
 }
 
 #[test]
-fn batches_decide_like_single_frames_with_small_frames() {
+fn batch_is_forwarded_like_single_frames_with_small_frames() {
     let mut plan = plan();
     plan.may_lose = true; // headroom is counted in bytes only
     plan.each_port(|port| {
@@ -152,7 +152,7 @@ fn batches_decide_like_single_frames_with_small_frames() {
 }
 
 #[test]
-fn batches_decide_like_single_frames_near_xoff() {
+fn batch_is_forwarded_like_single_frames_near_xoff() {
     for below in 0..4 {
         let mut plan = plan();
         plan.each_lossless(|class| {
@@ -163,7 +163,7 @@ fn batches_decide_like_single_frames_near_xoff() {
 }
 
 #[test]
-fn batches_decide_like_single_frames_between_workers() {
+fn batch_is_forwarded_like_single_frames_between_workers() {
     for owners in [vec![0, 1, 1, 1, 1], vec![0, 1, 2, 1, 2], vec![0, 0, 1, 1, 1]] {
         let mut plan = plan();
         plan.owners = owners;

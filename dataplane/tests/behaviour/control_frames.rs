@@ -50,7 +50,7 @@ fn decision(port: &PortCounters) -> [String; 2] {
 }
 
 #[test] // proves: pause-frames
-fn control_frames_are_handled_as_in_table() {
+fn port_obeys_or_ignores_control_frames_as_listed() {
     let rows: Vec<_> = xoff_explore::frames(TABLE).collect();
     assert_eq!(rows.len(), 31);
     for (columns, frame) in rows {

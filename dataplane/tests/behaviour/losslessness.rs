@@ -28,7 +28,7 @@ fn filled_with(frames: u64) -> (Star, Flow) {
 }
 
 #[test] // proves: thresholds
-fn xoff_is_sent_and_frames_dropped_at_exact_thresholds() {
+fn switch_sends_xoff_and_drops_frames_at_exact_thresholds() {
     for (frames, held, dropped) in [(9, false, 0), (10, true, 0), (15, true, 0), (16, true, 1)] {
         let (star, _) = filled_with(frames);
         assert_eq!(star.holds(1, C3), held, "wrong pause state after {frames} frames");

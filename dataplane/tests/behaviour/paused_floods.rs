@@ -150,7 +150,7 @@ fn floods_to_paused_port_do_not_block_unicast_with_halts() {
 }
 
 #[test]
-fn flood_waits_for_paused_port_until_standstill() {
+fn flood_waits_until_port_counts_as_long_paused() {
     let mut plan = plan(4);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;
@@ -170,7 +170,7 @@ fn flood_waits_for_paused_port_until_standstill() {
 }
 
 #[test]
-fn standstill_unblocks_frames_waiting_behind_floods() {
+fn frames_behind_floods_continue_once_port_is_long_paused() {
     let mut plan = plan(3);
     plan.settings.when_full = WhenFull::Stop;
     plan.each_lossless(|class| class.egress_max = Bytes(20_000));
@@ -200,7 +200,7 @@ fn missed_of(frames: u64, xon: u64) -> u64 {
 }
 
 #[test]
-fn floods_to_paused_port_fill_quarter_of_xon() {
+fn floods_to_long_paused_port_fill_quarter_of_xon_threshold() {
     assert_eq!(missed_of(5, 20_000), 0, "floods of a quarter of XON were dropped");
     assert_eq!(missed_of(6, 20_000), 1, "a flood beyond a quarter of XON was not dropped");
     assert_eq!(missed_of(5, 19_999), 1, "a flood one byte beyond the limit was not dropped");
@@ -208,7 +208,7 @@ fn floods_to_paused_port_fill_quarter_of_xon() {
 }
 
 #[test]
-fn small_floods_to_paused_port_are_limited_by_xoff_frames() {
+fn frame_limit_applies_to_small_floods_at_long_paused_port() {
     for (frames, expected) in [(5, 0), (6, 1)] {
         let mut plan = plan(3);
         plan.each_lossless(|class| class.xoff_frames = 30); // XON is then 20
@@ -233,7 +233,7 @@ fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
 }
 
 #[test]
-fn standstill_drops_queued_floods_down_to_limit() {
+fn long_paused_port_drops_queued_floods_above_limit() {
     for (owners, xon, fit) in
         [(vec![], 20_000, 10), (vec![0, 1, 1], 20_000, 10), (vec![0, 0, 1], 20_000, 10), (vec![], 3, 0)]
     {
@@ -294,7 +294,7 @@ fn intermittent_pauses_drop_no_floods() {
 }
 
 #[test]
-fn resumes_of_three_microseconds_do_not_end_standstill() {
+fn port_resumed_for_3_us_at_a_time_stays_long_paused() {
     for (paused, between) in [(990_000, 3_000), (9_990_000, 3_000), (30_000_000, 3_000)] {
         let (missed, held) = flood_beside_pauses(Nanos(paused), Nanos(between));
         assert!(
@@ -306,7 +306,7 @@ fn resumes_of_three_microseconds_do_not_end_standstill() {
 }
 
 #[test]
-fn port_resumed_after_standstill_gets_all_later_floods() {
+fn port_resumed_after_long_pause_gets_all_later_floods() {
     let mut star = Star::new(plan(3));
     bring_to_a_standstill(&mut star, 2..3);
     star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 100, star.now()) });
@@ -324,7 +324,7 @@ fn port_resumed_after_standstill_gets_all_later_floods() {
 
 /// Lets the end of a pause and the start of the next arrive together, before a frame can be sent.
 #[test]
-fn consecutive_short_pauses_count_as_standstill() {
+fn gapless_short_pauses_count_as_one_long_pause() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };
     let (mut star, _) = backlog_when_the_pause_begins(plan);
     for _ in 0..LOOKS[1].0 / 1_000 {

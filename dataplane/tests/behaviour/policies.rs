@@ -148,7 +148,7 @@ fn cause_of_sent_xoff_names_trigger_and_culprit_port() {
 
 /// Class 3 waits for a paused peer and fills the pool, so class 4 is paused below its own XOFF threshold.
 #[test] // proves: causes, shared-memory
-fn xoff_for_lack_of_pool_names_class_that_fills_it() {
+fn cause_of_xoff_by_full_pool_is_the_class_that_fills_it() {
     let mut plan = plan(PolicyKind::Pfc);
     let (pool, alpha_log2) = (Bytes(100_000), Some(0));
     plan.settings.memory = Memory::Shared(SharedMemory { pool, alpha_log2, ..SharedMemory::UNLIMITED });

@@ -244,7 +244,7 @@ fn every_qcn_sampling_mode_loses_and_reorders_no_frame() {
 }
 
 #[test] // proves: qcn
-fn pauses_leave_although_cnms_use_up_control_frames() {
+fn pause_frames_leave_although_cnms_use_up_frame_pool() {
     let qcn =
         QcnSettings { sample_every: Bytes(1_000), set_point: Bytes(5_000), frames_per_cnm: 1, ..INGRESS };
     let mut plan = switch(3, qcn);

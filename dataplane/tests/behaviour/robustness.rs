@@ -380,7 +380,7 @@ fn parse(bytes: &[u8]) -> Pfc {
 }
 
 #[test] // proves: workers
-fn switch_reports_whether_release_may_unblock_a_frame() {
+fn switch_knows_whether_freed_memory_may_unblock_a_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();
     let one = star.start(1, 0, star.stream(0, C3, 1));
@@ -408,7 +408,7 @@ fn switch_reports_whether_release_may_unblock_a_frame() {
 }
 
 #[test]
-fn prefetch_accepts_invalid_steps_slots_and_ports() {
+fn prefetch_of_invalid_slots_and_ports_does_not_panic() {
     for ports in [1, 256] {
         let plan = plan::switch(&vec![LINK; ports]);
         let switch = Switch::new(&plan.settings, 16, Workers::single(ports), Counters::new(ports));

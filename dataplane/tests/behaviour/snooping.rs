@@ -99,7 +99,7 @@ fn groups() -> Vec<((u16, Address), PortSet)> {
 }
 
 #[test]
-fn multicast_leaves_only_by_ports_of_its_group() {
+fn multicast_frame_leaves_only_by_ports_of_its_group() {
     use PuntReason::Membership;
     let mut bench = Bench::new(None);
     let all = vec![1, 2, 3, 4];
@@ -162,7 +162,7 @@ fn unwanted_multicast_is_filtered_or_consumed() {
 }
 
 #[test]
-fn unpunted_report_is_still_forwarded() {
+fn report_is_forwarded_although_punt_sink_is_full() {
     let mut bench = Bench::new(None);
     let limited = MulticastPorts { reports: Some(ports(&[1])), unknown: None };
     bench.publish(SnoopedVlan { vid: 1, ipv4: limited, ipv6: limited }, vec![]);

@@ -65,7 +65,7 @@ fn pause_one_quantum_beyond_detection_time_starts_storm() {
 }
 
 #[test]
-fn storm_begins_and_ends_at_exact_nanosecond() {
+fn pause_storm_begins_and_ends_at_exact_nanosecond() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 600);
     star.pause(0, stop(C3, 20_000));
     star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
@@ -109,7 +109,7 @@ fn paused_port_without_queued_frames_has_no_pause_storm() {
 
 /// The peer pauses the class for 4.608 of each 5 ms, less than the 5.12 ms that an unbroken pause needs.
 #[test]
-fn pauses_with_gaps_are_storm_only_by_share() {
+fn pauses_with_gaps_count_as_storm_only_by_share_of_time() {
     let run = |share| {
         let (mut star, flows) = overloaded(watched_for_share(WatchdogAction::Drop, share), 2_000);
         for _ in 0..10 {
@@ -312,7 +312,7 @@ fn watchdog_breaks_ring_deadlock_and_counts_dropped_frames() {
 }
 
 #[test]
-fn storm_drops_frames_of_flows_paused_by_list() {
+fn pause_storm_drops_frames_of_flows_paused_by_list() {
     let mut plan = watched(WatchdogAction::Drop);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.ports[0].ofc_peer = true;

@@ -447,7 +447,7 @@ fn frames_queued_before_pool_is_limited_count_in_it() {
 }
 
 #[test] // proves: batches
-fn frames_within_buffer_margin_stay_below_xoff() {
+fn frames_within_reported_margin_of_queue_stay_below_xoff() {
     for seed in xoff_explore::seeds(0..400) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let alpha = rng.choice([None, None, Some(-2), Some(0), Some(1), Some(3)]).unwrap();
@@ -489,7 +489,7 @@ fn frames_within_buffer_margin_stay_below_xoff() {
 }
 
 #[test] // proves: batches
-fn buffer_margin_ends_one_byte_below_xoff() {
+fn reported_margin_of_queue_ends_one_byte_below_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
     assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).bytes, Bytes(999));
@@ -501,7 +501,7 @@ fn buffer_margin_ends_one_byte_below_xoff() {
 }
 
 #[test] // proves: batches
-fn buffer_margin_ends_one_frame_below_xoff_frame_limit() {
+fn reported_margin_of_queue_ends_one_frame_below_xoff_limit() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
     enter(&mut buffer, P0, LOSSLESS, &[64]);
     assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).frames, 3, "limit of 5, 1 queued");
@@ -512,7 +512,7 @@ fn buffer_margin_ends_one_frame_below_xoff_frame_limit() {
 }
 
 #[test] // proves: batches
-fn margin_below_xoff_allows_for_falling_threshold() {
+fn frames_up_to_reported_margin_stay_below_falling_xoff() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);

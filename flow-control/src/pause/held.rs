@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn xon_is_sent_for_suspected_class_unless_still_paused() {
+    fn xon_is_sent_for_class_that_peer_may_wrongly_hold_paused() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.announce(Nanos(0));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn suspected_class_gets_xon_when_its_unsent_pause_ends() {
+    fn possibly_paused_class_gets_xon_when_its_unsent_pause_ends() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.suspect(class(3));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn suspected_pause_does_not_suppress_xoff() {
+    fn pause_that_peer_may_still_hold_does_not_suppress_xoff() {
         let mut held = Held::new(Nanos(100));
         held.suspect(class(3));
         held.xoff(Nanos(0), class(3));

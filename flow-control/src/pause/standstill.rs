@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test] // proves: stalled-floods
-    fn standstill_is_found_after_required_samples() {
+    fn class_counts_as_long_paused_after_required_samples() {
         let mut standstill = paused(Nanos(5));
         look_on(&mut standstill, LOOKS - 1, C3);
         assert_eq!(standstill.classes(), NO_CLASS);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn class_free_at_three_samples_is_not_at_standstill() {
+    fn class_unpaused_in_three_samples_is_not_long_paused() {
         let mut standstill = paused(Nanos(0));
         look_on(&mut standstill, LOOKS, ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 2, C5);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test] // proves: stalled-floods
-    fn class_free_a_tenth_of_the_time_is_not_at_standstill() {
+    fn class_unpaused_a_tenth_of_the_time_is_not_long_paused() {
         for cycle in [7_000, 50_000, 100_000, 500_000, 1_000_000, 1_000_001, 2_000_000, 5_000_000, 20_000_000]
         {
             assert!(

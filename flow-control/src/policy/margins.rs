@@ -132,7 +132,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
 }
 
 #[test] // proves: batches
-fn events_within_policy_margins_have_no_effect() {
+fn events_that_a_policy_may_skip_do_not_change_its_intents() {
     for kind in PolicyKind::ALL {
         let ends: Vec<(Step, bool)> =
             xoff_explore::seeds(0..4).flat_map(|seed| explore(kind, seed)).collect();

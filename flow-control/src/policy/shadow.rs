@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn shadow_keeps_paused_flow_until_peer_resumes_it() {
+    fn shadow_policy_keeps_paused_flow_until_peer_resumes_it() {
         let mut shadow = shadow();
         let key = FlowKey::V4 { protocol: 17, ports: [1, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
         shadow.packet_in(Nanos(0), 5, C3, [IN, OUT], &key);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn shadow_forgets_flow_pause_when_it_expires() {
+    fn shadow_policy_forgets_flow_pause_when_it_expires() {
         let mut shadow = shadow();
         let flow = |n| FlowKey::V4 { protocol: 17, ports: [n, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
         shadow.packet_in(Nanos(0), 0, C3, [IN, OUT], &flow(0));

@@ -176,7 +176,7 @@ fn link_local_groups_are_always_flooded() {
 }
 
 #[test] // proves: snooping
-fn written_query_is_read_unchanged() {
+fn written_membership_query_is_read_unchanged() {
     let general = Query {
         source: Address::V4(0),
         group: None,

@@ -92,7 +92,7 @@ fn fragments_of_datagram_share_one_hash() {
 }
 
 #[test]
-fn extension_headers_of_ipv6_are_skipped() {
+fn path_hash_skips_ipv6_extension_headers() {
     let udp =
         |extension: &[u8], first, port| eth(0x86dd, &v6(0, first, &[extension, &ports(port, 4791)].concat()));
     let extensions: [(u8, &[u8]); 5] = [
@@ -109,7 +109,7 @@ fn extension_headers_of_ipv6_are_skipped() {
 }
 
 #[test] // proves: path-hash
-fn flow_label_replaces_ports_of_ipv6() {
+fn path_hash_takes_ipv6_flow_label_instead_of_ports() {
     let udp = |label, port| eth(0x86dd, &v6(label, 17, &ports(port, 2)));
     all_equal(LABEL, &[udp(5, 1), udp(5, 7), eth(0x86dd, &v6(5, 44, &[17, 0, 0, 1, 0, 0, 0, 0]))], "label");
     all_differ(LABEL, &[udp(5, 1), udp(6, 1), udp(0, 1), udp(0, 7)], "label, or none");
@@ -172,7 +172,7 @@ fn inner_headers_of_tunnels_select_the_path() {
 
 explore! {
     #[test]
-    fn path_hash_depends_only_on_stored_head(bytes in frame_bytes(), protocol: bool, ports: bool, flow_label: bool, inner: bool) {
+    fn path_hash_depends_only_on_stored_part_of_frame(bytes in frame_bytes(), protocol: bool, ports: bool, flow_label: bool, inner: bool) {
         let hash = PathHash { protocol, ports, flow_label, inner };
         if let Ok(header) = Header::parse(&bytes) {
             let stored = &bytes[..bytes.len().min(96)];

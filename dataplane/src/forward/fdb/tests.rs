@@ -258,7 +258,7 @@ fn link_loss_removes_addresses_learned_on_that_port() {
 }
 
 #[test]
-fn newest_address_update_wins_in_every_replica() {
+fn newest_address_update_applies_in_every_replica() {
     let update = |port, last_active| FdbUpdate { vid: 1, mac: mac(1), port, last_active };
     let mut fdb = fdb(16, [None, Some(0)]);
     fdb.learn(T, 1, mac(1), P0);
@@ -270,7 +270,7 @@ fn newest_address_update_wins_in_every_replica() {
 }
 
 #[test]
-fn active_station_updates_replicas_periodically() {
+fn address_of_active_station_is_sent_to_replicas_periodically() {
     let mut fdb = fdb(16, [None; 2]);
     let mut last_update = T;
     fdb.learn(T, 1, mac(1), P0);

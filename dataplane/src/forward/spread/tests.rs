@@ -160,7 +160,7 @@ fn spread_chooses_no_path_if_none_is_usable() {
 }
 
 #[test]
-fn shortest_prefers_paths_below_low_mark_then_below_high_mark() {
+fn shortest_queue_spread_prefers_paths_below_low_mark() {
     let of = |waiting: [u64; 3]| -> Vec<usize> {
         shortest(PathSet(0b111), Bytes(16_000), Bytes(32_000), |path| Bytes(waiting[path])).iter().collect()
     };

@@ -87,7 +87,7 @@ fn data(dst: MacAddr, flow: u8) -> Vec<u8> {
 }
 
 #[test]
-fn lacp_state_decides_which_data_member_carries() {
+fn lacp_state_selects_group_members_that_carry_data() {
     let mut bench = Bench::new();
     let punted = punted_by(&mut bench.switch);
     let lacpdu = Lacpdu { actor: Default::default(), partner: Default::default() }.frame(MAC);
@@ -122,7 +122,7 @@ fn lacp_state_decides_which_data_member_carries() {
 }
 
 #[test]
-fn lost_link_and_new_lacp_detach_members() {
+fn link_loss_or_new_lacp_setting_detaches_group_members() {
     let mut bench = Bench::new();
     [P2, P3].iter().for_each(|port| bench.set(*port, Distributing));
     for up in [false, true] {

@@ -50,7 +50,7 @@ fn discarded(star: &Star, port: u8) -> u64 {
 }
 
 #[test]
-fn flood_takes_group_member_without_standstill() {
+fn flood_takes_group_member_that_is_not_long_paused() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = plan(4);
         plan.settings.groups = group();
@@ -69,7 +69,7 @@ fn flood_takes_group_member_without_standstill() {
 }
 
 #[test]
-fn flood_skips_port_at_standstill_if_memory_is_short() {
+fn flood_skips_long_paused_port_if_memory_is_short() {
     for (left, misses) in [(3_000, 0), (2_500, 1)] {
         let mut plan = plan(4);
         plan.settings.when_full = WhenFull::Stop;
@@ -85,7 +85,7 @@ fn flood_skips_port_at_standstill_if_memory_is_short() {
 }
 
 #[test]
-fn flood_prefers_group_member_at_standstill_to_one_in_storm() {
+fn flood_prefers_long_paused_group_member_to_one_in_storm() {
     let detect = Nanos::from_millis(5);
     for (when_full, owners) in
         [(WhenFull::Drop, vec![]), (WhenFull::Drop, vec![0, 0, 0, 1]), (WhenFull::Stop, vec![])]
@@ -159,7 +159,7 @@ fn waiting_flood_takes_group_member_resumed_several_times() {
 }
 
 #[test]
-fn flood_prefers_group_member_at_standstill_to_full_member() {
+fn flood_prefers_long_paused_group_member_to_full_one() {
     let mut plan = plan(4);
     plan.settings.groups = group();
     plan.settings.when_full = WhenFull::Drop;
@@ -181,7 +181,7 @@ fn flood_prefers_group_member_at_standstill_to_full_member() {
 }
 
 #[test]
-fn flood_skips_only_standstill_port_whose_queue_is_full() {
+fn flood_skips_only_long_paused_port_with_full_queue() {
     for storms in [false, true] {
         let mut plan = plan(5);
         plan.settings.when_full = WhenFull::Stop;

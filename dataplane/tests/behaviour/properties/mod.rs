@@ -95,7 +95,7 @@ explore! {
     cases = 150;
 
     #[test] // proves: batches
-    fn batch_size_does_not_change_switch_state(plan in any_plan(), steps in any_steps()) {
+    fn switch_state_is_equal_for_any_batch_size(plan in any_plan(), steps in any_steps()) {
         let mut together = Driver::new(plan.clone(), Batches::Large);
         let mut alone = Driver::new(plan, Batches::OfOne);
         for step in &steps {

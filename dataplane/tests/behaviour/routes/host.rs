@@ -105,7 +105,7 @@ fn drops(bench: &RouterBench, port: PortId, reason: DropReason) -> u64 {
 }
 
 #[test] // proves: stalled-floods
-fn router_floods_skip_port_at_standstill() {
+fn floods_of_router_skip_long_paused_port() {
     let mut bench = RouterBench::new();
     for (port, number) in [(V4, 4), (V5, 5)] {
         let mut hello = of_router(MacAddr::BROADCAST);

@@ -39,7 +39,7 @@ fn cnm_reduces_rate_by_feedback() {
 }
 
 #[test]
-fn one_cnm_at_most_halves_the_rate() {
+fn one_cnm_cuts_rate_at_most_by_half() {
     let greedy = ReactionSettings { decrease_divisor: 63, ..EXACT };
     let mut point = ReactionPoint::new(&greedy, LINE, 1);
     point.notified(Nanos(0), 63);

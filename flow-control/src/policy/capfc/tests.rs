@@ -120,7 +120,7 @@ fn capfc_blames_fewest_ports_that_reach_the_cut_share() {
 
 /// Checks Algorithm 2 of the CaPFC paper (section II-D) with CUT = 1.
 #[test]
-fn capfc_cut_of_one_blames_every_contributing_port() {
+fn capfc_with_cut_share_1_blames_every_contributing_port() {
     let mut bench = calibrate(1.0);
     bench.enqueue(0, OUT, 8_000);
     bench.enqueue(1, OUT, 1_000);

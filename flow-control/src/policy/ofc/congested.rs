@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn congested_flow_tab_is_full_at_capacity() {
+    fn table_of_congested_flows_is_full_at_its_capacity() {
         let mut table = CongestedFlows::new(2);
         table.pause(1, Nanos(1));
         table.pause(1, Nanos(2));

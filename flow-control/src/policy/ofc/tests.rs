@@ -106,7 +106,7 @@ impl OfcBench {
 }
 
 #[test] // proves: ofc; Algorithm 1, lines 3 and 4
-fn flows_are_paused_when_both_queues_reach_x_off_c() {
+fn ofc_pauses_flows_when_both_queues_reach_flow_threshold() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 17_999);
     assert_eq!(bench.next_frame(IN), None, "flow paused with both queues one byte below X_OFF^c");
@@ -130,7 +130,7 @@ fn flows_are_paused_when_both_queues_reach_x_off_c() {
 }
 
 #[test] // proves: ofc; Algorithm 1, lines 5 and 6
-fn original_congestion_pauses_all_flows_of_ingress_port() {
+fn congestion_not_due_to_peer_pauses_all_flows_of_ingress_port() {
     let mut bench = OfcBench::new();
     bench.arrive(PortId(1), OUT, 1, 5_000);
     bench.arrive(IN, FREE, 2, 1_000);
@@ -188,7 +188,7 @@ fn class_pause_by_peer_makes_all_flows_culprits() {
 }
 
 #[test] // Algorithm 1, lines 5 and 7: a port whose peer resumes is original again
-fn congestion_is_original_after_peer_resumes_its_flows() {
+fn congestion_is_local_after_peer_resumes_its_flows() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.arrive(IN, OUT, 1, 18_000);
@@ -199,7 +199,7 @@ fn congestion_is_original_after_peer_resumes_its_flows() {
 }
 
 #[test] // proves: ofc; Algorithm 1, lines 10 and 11: plain PFC
-fn ofc_pauses_whole_class_at_x_off() {
+fn ofc_pauses_whole_class_at_xoff_threshold() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, FREE, 1, 10_000);
     bench.arrive(IN, OUT, 2, 9_999);
@@ -212,7 +212,7 @@ fn ofc_pauses_whole_class_at_x_off() {
 }
 
 #[test] // Algorithm 1, line 14: here flows are added
-fn flows_of_two_egress_queues_resume_together() {
+fn ofc_resumes_flows_of_two_egress_queues_together() {
     let mut bench = OfcBench::new();
     bench.arrive(PortId(1), FREE, 7, 17_900);
     bench.arrive(IN, OUT, 1, 18_000);
@@ -223,7 +223,7 @@ fn flows_of_two_egress_queues_resume_together() {
 }
 
 #[test] // proves: ofc; Algorithm 1, lines 16 to 19, when a frame has left
-fn flows_resume_when_queue_drains_to_x_on() {
+fn ofc_resumes_flows_when_queue_drains_to_xon() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 7_999);
     bench.arrive(IN, OUT, 1, 1);
@@ -241,7 +241,7 @@ fn flows_resume_when_queue_drains_to_x_on() {
 }
 
 #[test] // Algorithm 1, line 16, as the paper has it: when a frame is enqueued
-fn enqueued_frame_resumes_flows_if_queue_is_at_x_on() {
+fn ofc_resumes_flows_at_frame_enqueued_while_queue_is_at_xon() {
     for (size, resumed) in [(5_000, Some(("resume", vec![1]))), (5_001, None)] {
         let mut bench = OfcBench::new();
         bench.arrive(IN, OUT, 1, 18_000);
@@ -280,7 +280,7 @@ fn peer_without_ofc_gets_plain_pfc() {
 }
 
 #[test]
-fn full_pause_frame_tab_pauses_class() {
+fn full_table_of_paused_flows_makes_ofc_pause_whole_class() {
     let mut bench = OfcBench::with(OfcSettings { paused_flows: 2, ..OfcSettings::default() });
     bench.arrive(IN, OUT, 1, 9_000);
     bench.arrive(IN, OUT, 2, 9_000);
@@ -293,7 +293,7 @@ fn full_pause_frame_tab_pauses_class() {
 }
 
 #[test]
-fn full_flow_in_port_tab_pauses_class_at_congestion() {
+fn congestion_pauses_whole_class_if_ofc_flow_table_is_full() {
     let mut bench = OfcBench::with(OfcSettings { flows: 2, ..OfcSettings::default() });
     for flow in 1..=3 {
         bench.arrive(IN, OUT, flow, 5_000);
@@ -313,7 +313,7 @@ fn full_flow_in_port_tab_pauses_class_at_congestion() {
 }
 
 #[test]
-fn flow_is_paused_once_full_pause_frame_tab_has_room() {
+fn ofc_pauses_flow_once_table_of_paused_flows_has_room() {
     let mut bench = OfcBench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
     bench.arrive(IN, FREE, 1, 18_000);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
@@ -342,7 +342,7 @@ fn unsent_flow_pause_is_dropped_when_queue_drains() {
 }
 
 #[test] // Algorithm 2, line 4
-fn full_ofc_table_refuses_pause_of_a_new_flow() {
+fn full_ofc_table_ignores_pause_of_a_new_flow() {
     let settings = OfcSettings { congested_flows: 2, ..OfcSettings::default() };
     let mut bench = OfcBench::with(settings);
     assert!(bench.ofc.pause_flow(OUT, &key(1), Nanos(1)).is_some());
@@ -380,7 +380,7 @@ fn congestion_before_resume_frame_keeps_flow_paused() {
 }
 
 #[test] // proves: ofc
-fn x_off_c_is_nine_tenths_of_x_off_in_shared_memory() {
+fn ofc_flow_threshold_is_nine_tenths_of_xoff_in_shared_memory() {
     // X_OFF: reserve of 2,000 bytes, plus the free part of the 8,000-byte pool.
     let pool = SharedMemory {
         pool: Bytes(8_000),
