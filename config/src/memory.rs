@@ -259,7 +259,7 @@ impl Config {
         let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
         let received =
             receive_chunks(port, queues).saturating_mul(u64::from(self.shell.chunks.receive_bytes()));
-        // The kernel's bytes are per whole chunk, which may hold several small ones.
+        // The kernel needs its bytes once for each whole chunk, also if the chunk is divided into small receive chunks.
         let chunks = received.div_ceil(chunk).saturating_add(transmitted);
         let of_socket = chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET);
         let bytes = received.saturating_add(transmitted.saturating_mul(chunk));
@@ -400,10 +400,10 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of a lossless frame share its cells; only the original counts at its ingress port.
+            // The copies of a lossless flood share the cells of the original frame, and only the original counts at its ingress port.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
-            // A removed port's index keeps its memory for control frames.
+            // The memory for a port's control frames stays reserved for its index after the port is removed.
             control: Held::of_longest(
                 CONTROL_FRAMES.into(),
                 self.0.iter().map(|config| config.longest()).max().unwrap_or(0),

@@ -162,15 +162,15 @@ fn beyond_rings(
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        // Each of several workers would count only its own ports, and could fill the whole pool.
+        // With several workers, each would count only its own ports, and alone could fill the whole pool.
         Some("`model = \"shared\"`".into())
     } else if value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded {
-        // Frames on their way between several workers would count at no port.
+        // With several workers, frames handed over between them would count at no port.
         Some("`accounting = \"until-forwarded\"`".into())
     } else if pipeline::settings(document).rate.is_some() {
         Some("`rate` in `[pipeline]`".into())
     } else if value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop {
-        // The pipeline of one worker would halt, but not the pipelines of others.
+        // With several workers, only the pipeline of one would halt.
         Some("`when_full = \"stop\"`".into())
     } else if !qcn::classes(document).is_empty() {
         // A congestion point counts queued frames of all ports, so one worker must own all ports.

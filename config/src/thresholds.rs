@@ -226,7 +226,7 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // An egress queue is full at its maximum, an ingress queue only above it. So egress needs one byte more.
+    // An egress queue is full at its maximum, an ingress queue only above it. So the least egress maximum is one byte more.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),

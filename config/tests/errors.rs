@@ -538,7 +538,7 @@ fn error_report_makes_control_characters_visible() {
         assert_eq!(obeyed, [], "{report}");
         assert!(report.contains('␛'), "{report}");
     }
-    // Visible signs take more bytes, but labels keep their places.
+    // Visible signs take more bytes than control characters, but the labels must still point at the right places.
     let error = read("[switch]\nname = \"\u{1b}\u{1b}\u{1b}\u{1b}\"\n").unwrap_err();
     let mut report = String::new();
     GraphicalReportHandler::new_themed(GraphicalTheme::none()).render_report(&mut report, &error).unwrap();

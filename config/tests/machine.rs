@@ -307,7 +307,7 @@ fn device_without_mtu_or_queue_of_its_port_is_refused() {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             Err(error) => panic!("{error}"),
         };
-        // If the file has been deleted meanwhile, the same problem is reported without a place.
+        // `misfits` has no file text: it must report the same problems, without their places.
         let config = Config::from_toml("test.toml", &text, Machine::default()).unwrap();
         let blind: Vec<String> = config.misfits(&here).into_iter().map(|it| it.message).collect();
         assert_eq!(blind, problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>());

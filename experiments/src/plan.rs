@@ -330,7 +330,7 @@ impl Plan {
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
-        // Copies of a class come first, so that they do not replace values that a class has of its own.
+        // Set values copied from another class first, so that they do not replace values that a class has of its own.
         for is_own in [false, true] {
             for (path, value) in &given {
                 let path = path.join(".");

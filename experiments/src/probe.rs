@@ -78,7 +78,7 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // Without this stamp, an open receiver ignores the frame.
+        // Erase the stamp, so that receivers that are already open ignore the probe.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }

@@ -208,7 +208,7 @@ fn restarted_switch_sends_once_its_line_is_unblocked() {
 fn frames_arriving_during_a_restart_are_lost_and_counted() {
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
-    // While idle port 0 is blocked, the driver stays impaired, which must not change the counts.
+    // Blocking the idle port 0 keeps the driver impaired, which must not change the counts.
     let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
     for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
         let plan = topology::chain(1, LINE);

@@ -220,7 +220,7 @@ impl<'a> Cee<'a> {
         let mut left = self.0;
         loop {
             let (found, value, behind) = nested(left)?;
-            // Two versions, flags and a subtype precede the settings.
+            // Two version bytes, a byte of flags and a subtype precede the settings.
             if let (true, &[_, _, flags, _, ref settings @ ..]) = (found == kind, value) {
                 return Some((flags, settings));
             }

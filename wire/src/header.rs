@@ -328,7 +328,7 @@ mod tests {
         };
         let mut cn_tag = None;
         if ether_type == EtherType(0x22e9) {
-            // Read the CN-TAG here, because `pnet_packet` cannot parse it.
+            // Read the CN-TAG by hand, because `pnet_packet` cannot parse it.
             let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
             let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
                 return Err(Malformed::CnTagTruncated);

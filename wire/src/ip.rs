@@ -341,7 +341,7 @@ mod tests {
                 "packet accepted to {on_no_wire:?}"
             );
         }
-        // Linux routes class E (240.0.0.0/4).
+        // Class E (240.0.0.0/4) is accepted, because Linux routes it.
         for fine in [
             [1, 0, 0, 0],
             [126, 255, 255, 255],

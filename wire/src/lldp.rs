@@ -169,7 +169,7 @@ impl<'a> Lldpdu<'a> {
             return Err(LldpError::Mandatory);
         };
         let mut left = rest;
-        // Ignore a single byte at the end: it is no TLV, and precedes the padding of some senders.
+        // Ignore a single byte at the end: it is too short for a TLV. Some senders put one before the padding.
         while left.len() > 1
             && let Some((raw, behind)) = Raw::next(left)?
         {

@@ -147,7 +147,7 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Each reading of the file creates a new policy value. Its debug output shows the parameters.
+    // Compare debug texts, which show a policy's parameters: each reading of the file creates a new policy value.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 

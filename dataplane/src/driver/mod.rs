@@ -158,7 +158,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Read the set only once: a port that becomes active meanwhile waits for the next loop.
+        // Read the set of active ports only once: a port that becomes active meanwhile waits for the next loop.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -220,7 +220,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether a frame is still due or
     /// in flight.
     pub fn part(&mut self) -> bool {
-        // Send all XONs before any release, because a custom policy may panic on a released frame.
+        // Send all XONs before the driver releases any frame: a custom policy that learns of the release may panic.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;

@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn loop_is_reported_for_ports_with_most_station_moves() {
         let mut loops = loops();
-        // A station at the first port sends into a loop between the other two ports.
+        // A station at the first of three ports sends into a loop between the other two ports.
         let mut found = None;
         for _ in 0..MOVES {
             for pair in [[A, C], [C, A]] {

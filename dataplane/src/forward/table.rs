@@ -88,7 +88,7 @@ struct KeyedHash([u64; 4]);
 impl KeyedHash {
     fn new(HashSeed([a, b]): HashSeed) -> KeyedHash {
         let secret = |seed: u64, n: u64| mix(seed ^ mix(n));
-        // Make factors odd, because an odd factor keeps all bits of the other factor.
+        // Make factors odd, because multiplication by an even factor loses bits of the other factor.
         KeyedHash([secret(a, 1), secret(b, 2) | 1, secret(b, 3), secret(a, 4) | 1])
     }
 

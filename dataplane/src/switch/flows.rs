@@ -83,7 +83,7 @@ impl Switch {
                 let end = self.now.after(at.settings.speed.time_of_quanta(time));
                 let of_class = at.peer.paused.until(class);
                 match of_class.filter(|_| !at.peer.paused_for_flows.contains(class)) {
-                    // Keep the longer pause: a list does not shorten a pause of the class.
+                    // Keep the longer pause: a list of paused flows does not shorten a pause of the class.
                     Some(until) if until >= end => (),
                     Some(_) => self.pause_classes(port, pfc.classes, &pfc.times),
                     None => {
@@ -93,8 +93,8 @@ impl Switch {
                     }
                 }
             }
-            // Resume the class only when none of its flows is paused, because their frames may be queued without a flow
-            // number.
+            // Resume the class only when none of its flows is paused: frames of a paused flow may be queued without a
+            // flow number, and would leave.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>

@@ -145,8 +145,7 @@ impl Switch {
             self.report_class_pause(port, class);
             let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
-            // Clear the start of the pause first, so that a concurrent reader may miss its duration, but never counts
-            // it twice.
+            // Clear the start of the pause first: a concurrent reader may then miss the pause's duration, but never counts it twice.
             if !self.ports[port.index()].peer.paused.classes().contains(class) {
                 counters.paused_since.set(0);
             }

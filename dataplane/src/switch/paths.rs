@@ -210,7 +210,7 @@ impl Switch {
             let (_, usable) = self.open_paths(spread, linked, &meta, port);
             hops.paths.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
         };
-        // Without any link, use the first hop, where the frame is then dropped.
+        // If no next hop has a link, return the first: the switch drops the frame at that port.
         hops.hops.get(path.unwrap_or(0)).copied()
     }
 

@@ -120,7 +120,7 @@ impl Switch {
             let counters = self.counters.class(port, class);
             let cause = self.cause(port, class, trigger);
             counters.xoff_causes.count(cause);
-            // Write the cause first, because other threads read it after the time.
+            // Write the cause before the start time: a thread that reads the new time then also reads the new cause.
             counters.held_cause.set(cause.pack());
             counters.held_since.set(self.now.0.max(1));
             self.note_announcements(port);

@@ -116,7 +116,7 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Mark these pauses as suspect: their frames may leave the driver when the link is back.
+            // Remember these pauses: the driver may still send their frames when the link is back, and the peer then needs an XON.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

@@ -240,8 +240,7 @@ fn port_sends_all_classes_at_its_maximum_rate() {
     let mut star = Star::new(plan);
     let flows = [C0, C3].map(|class| star.start(1, 0, star.stream(0, class, 30)));
     star.run_for(Nanos::from_millis(2));
-    // Frames take 1538 bytes: 25,000 bytes in two milliseconds, a burst of up to 3,000, and one frame that starts at
-    // zero credit.
+    // In 2 ms the port sends 25,000 bytes, a burst of up to 3,000, and one frame that starts at zero credit. A frame takes 1538 bytes.
     let frames: u64 = flows.iter().map(|flow| star.received(*flow).frames).sum();
     assert!((16..=19).contains(&frames), "{frames}");
     star.run_to_rest();
@@ -258,8 +257,7 @@ fn burst_of_class_rate_is_proportional_to_port_burst() {
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, C0, 30));
     star.run_for(Nanos::from_millis(1));
-    // A frame takes 1538 bytes. The class may send a burst of 10,000 bytes, 12,500 in a millisecond, and one frame that
-    // starts at zero credit.
+    // In 1 ms the class sends 12,500 bytes, a burst of 10,000, and one frame that starts at zero credit. A frame takes 1538 bytes.
     let frames = star.received(flow).frames;
     assert!((13..=16).contains(&frames), "{frames}");
     star.run_to_rest();

@@ -321,7 +321,7 @@ fn unlisted_flow_counts_as_paused_only_during_class_pause() {
         star.run_until(Nanos::from_millis(1));
         star.inject(0, &list); // XON has resumed all flows
         star.run_for(Nanos::from_micros(5));
-        // Ports 2 and 3 share the line, so half of their frames are queued.
+        // Ports 2 and 3 share the line of port 0, so half of their frames are queued.
         for (from, frames) in [(1, 16), (2, 35), (3, 35)] {
             star.start(from, 0, star.stream(0, C3, frames));
         }

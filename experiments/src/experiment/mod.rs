@@ -314,7 +314,7 @@ impl Experiment {
         settings.policy = Some(variant.name);
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
-        // TOML's integers have 63 bits.
+        // Clear the highest bit of the seed, because integers of TOML are signed.
         settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;

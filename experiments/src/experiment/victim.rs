@@ -300,7 +300,7 @@ impl Senders {
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            // A sample's clock is read before its counters, so the quotient may slightly exceed 100 %.
+            // The clock is read before the counters of paused time, so the quotient may slightly exceed 100 %.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
             first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }

@@ -196,7 +196,8 @@ impl Daemon {
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let error_output = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
         let mut command = enter::child(None);
-        // A later change of group would clear the parent-death signal. Setting the user drops other groups, too.
+        // Set the group here: if the daemon changed its group, the kernel would clear the parent-death signal. `uid`
+        // also drops other groups.
         command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);

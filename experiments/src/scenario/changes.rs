@@ -93,7 +93,7 @@ pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, keys_of_kind: &
         && !is_table(&over)
         && let Some(policy) = over.get_mut("policy")
     {
-        // Beside parameters of policies, the policy itself is the key `all` of table `policy`.
+        // Table `policy` has the policy itself in key `all`, and parameters of policies in its other keys.
         let all = Value::with_span(policy.take(), policy.span);
         let key = toml_span::value::Key { name: "all".into(), span: policy.span };
         policy.set(ValueInner::Table(TomlTable::from([(key, all)])));

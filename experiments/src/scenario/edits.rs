@@ -167,7 +167,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
-    // The policy comes last, because its key is `policy.all` if another value creates a table of parameters.
+    // Set the policy last: if another value creates table `policy`, the policy's own key is `policy.all`.
     put_all.sort_by_key(|(path, _)| policy_kind(path).is_some());
     for (path, value) in put_all {
         let path = policy_kind(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));

@@ -166,7 +166,7 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // Divide the margin, because each entering byte also lowers the threshold by `alpha` bytes.
+                // Divide the margin, because each byte that enters the queue also lowers the queue's threshold by `alpha` bytes.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -383,7 +383,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // Add the queue's own bytes, because `used` contains them.
+                // Add the queue's own pool bytes: `used` counts them, but the threshold is compared with the whole queue.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };

@@ -42,7 +42,7 @@ impl Capabilities {
             Intent::Rate { port, class, .. } => {
                 class == by && self.pausable_port(by, port, class).is_some_and(|port| port.keeps_rates)
             }
-            // Refuse flow pauses, because only the built-in OFC can name the flows.
+            // Refuse flow pauses of custom policies, because only the built-in OFC can name the flows.
             Intent::PauseFlows { .. } | Intent::ResumeFlows { .. } => false,
         }
     }

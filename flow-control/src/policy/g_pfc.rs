@@ -65,7 +65,7 @@ impl GPfc {
         }
         let own = self.pfc.class();
         let held = buffer.ingress(port, own);
-        // Skip empty queues, because XOFF may be zero bytes in shared memory if the pool is exhausted.
+        // Skip empty queues: in shared memory XOFF may be zero bytes if the pool is exhausted, and empty queues would be at XOFF.
         if held > Bytes::ZERO && held >= self.pause_lower.of(buffer.xoff(port, own)) {
             self.holding.insert(port);
             let xoff = |class| Intent::Xoff { port, class, trigger: Trigger::Higher(own) };

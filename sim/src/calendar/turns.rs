@@ -111,7 +111,7 @@ impl Turns {
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
         debug_assert!(reach > Picos::ZERO, "a reach of zero leaves turns without events");
         let can_begin = |part: usize| firsts[part] < end;
-        // Three quarters of the full span suffice, because sparse events are rarely exactly one reach apart.
+        // Prefer a part that can run for three quarters of its span, because sparse events are rarely far enough apart for all of it.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));

@@ -195,7 +195,7 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // After one lead, all causes of the last flow's end are processed on every node.
+        // When every node has run one lead (the most by which a node is ahead) further, all causes of the last flow's end are processed.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));

@@ -171,7 +171,7 @@ impl Segment {
 }
 
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
-    // Offsets in the frame are 12 too high, because the CNM quotes the frame from its EtherType on.
+    // Subtract 12 from the frame's offsets, because the CNM quotes the frame only from its EtherType on.
     let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
     let word = |at: usize| quoted(at, 4)?.try_into().map(u32::from_be_bytes).ok();
     let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;

@@ -55,7 +55,7 @@ impl CellHeader {
         let [from, to] = [self.from, self.to].map(u16::to_be_bytes);
         let [a, b, c, d] = self.sequence.to_be_bytes();
         let [high, low] = self.frame_len.to_be_bytes();
-        // Byte 12 is zero, so that no packet is taken for a MAC control frame.
+        // Byte 12, the first of the EtherType, is zero, so that no parser takes the packet for a MAC control frame.
         #[rustfmt::skip]
         let fields = [
             self.kind as u8, self.class.get(), from[0], from[1], to[0], to[1], self.index, self.cells,

@@ -185,8 +185,7 @@ fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
 fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
-    // Bytes. Swift: target of 15 us, less 5 us for the empty path, plus the addition for small windows. TIMELY:
-    // thresholds.
+    // Bounds in bytes. Swift: target of 15 us, less 5 us for the empty path, plus what small windows add. TIMELY: thresholds.
     for (name, control, ack_every, queue_max) in
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
     {

@@ -61,7 +61,7 @@ fn slow_receiver_processes_frames_at_exactly_its_rate() {
 fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
-    // One of ten frames has been processed when the last arrives, because frames arrive five times as fast.
+    // Frames arrive five times as fast as the receiver processes them, so it has processed one when the last of ten arrives.
     assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(receiver(xoff, FRAME))), [1, 0]);
     let paused =
         |xon| at_port(&frames(receiver(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
@@ -76,7 +76,7 @@ fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
 
 #[test]
 fn slow_receiver_drops_lossy_frames_beyond_its_buffer() {
-    // The receiver has processed one frame when the last of ten arrives, or just when the sixth arrives.
+    // The first frame is processed just when the sixth arrives, and no second one before the last of ten arrives.
     for (count, buffer, lost) in
         [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
     {

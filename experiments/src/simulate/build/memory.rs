@@ -84,7 +84,7 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // A query that waits for the previous one comes at most at line rate.
+        // Count at least the transmission time of each query that waits for the previous one: such queries come at most at line rate.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };
@@ -167,7 +167,7 @@ mod tests {
             (qcn.ingress, qcn.culprit) = (ClassSet(0b1000), Culprit::OccupancyRandom);
         }
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
-        // Each slot takes 8 bytes in a table, and 4 in each of three congestion points.
+        // Each congestion slot of a leaf takes 8 bytes in the leaf's table, and 4 in each of its three congestion points.
         let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
         assert!(slots > 3 * 500, "the input's share is missing");
         let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);
