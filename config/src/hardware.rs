@@ -94,7 +94,11 @@ mod tests {
         assert_eq!(headroom.peer_response, Bytes(25_225), "the peer response is not 394 quanta at 100 Gb/s");
         let class = &config.switch.ports[0].classes[3];
         assert_eq!((class.xon, class.xoff), (headroom.total(), Bytes(2 * headroom.total().0)));
-        assert_eq!(config.warnings, [], "a peer that responds as the standard requires causes a warning");
+        assert_eq!(
+            config.warnings,
+            [],
+            "a file with a peer that responds as the standard requires causes a warning"
+        );
     }
 
     #[test] // proves: sim-hosts

@@ -118,8 +118,16 @@ mod tests {
         assert!(!bucket.allows(Nanos(333_333_333), PuntReason::Arp));
         assert_eq!(taken(&mut bucket, Nanos(333_333_334)), 1);
         assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "credit was rounded up");
-        assert_eq!(taken(&mut bucket, Nanos(1_000_000_000)), 1, "a third of a frame's credit was lost");
-        assert_eq!(taken(&mut bucket, Nanos::from_secs(1_000)), 5, "more than the burst was saved up");
+        assert_eq!(
+            taken(&mut bucket, Nanos(1_000_000_000)),
+            1,
+            "the punt bucket lost a third of a frame's credit"
+        );
+        assert_eq!(
+            taken(&mut bucket, Nanos::from_secs(1_000)),
+            5,
+            "the punt bucket saved more credit than its burst"
+        );
     }
 
     #[test] // proves: lacp

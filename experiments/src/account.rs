@@ -239,7 +239,7 @@ mod tests {
         assert!(!Totals { lost: 1, ..clean }.is_clean());
         assert!(!Totals { duplicated: 1, ..clean }.is_clean());
         assert!(!Totals { reordered: 1, ..clean }.is_clean());
-        assert!(!Totals::default().is_clean(), "a run without received frames counts as clean");
+        assert!(!Totals::default().is_clean(), "a run in which no frame arrived counts as clean");
     }
 
     #[test]

@@ -492,7 +492,7 @@ mod tests {
             let config = plan.config(of, &variant, Machine::default()).unwrap();
             assert!(
                 config.switch.ports.iter().all(|port| !port.ofc_peer),
-                "a NIC got the variant's settings"
+                "a host's NIC got settings of the policy"
             );
             let class = &config.switch.ports[0].classes[3];
             (class.xoff.0, class.xon.0)

@@ -175,7 +175,11 @@ mod tests {
         let over = ["class.3.xoff=5", "class.3.weight=7", "class.2.weight=9"];
         variant.over.extend(over.iter().filter_map(|text| text.parse::<Given>().ok()));
         assert_eq!(variant.reach("class.3.xoff"), ["class.3.xoff", "class.2.xoff", "class.4.xoff"]);
-        assert_eq!(variant.reach("class.3.weight"), ["class.3.weight"], "both copies have another value");
+        assert_eq!(
+            variant.reach("class.3.weight"),
+            ["class.3.weight"],
+            "the override changed copies that have a value of their own"
+        );
         assert_eq!(variant.reach("class.2.xoff"), ["class.2.xoff"]);
         assert_eq!(variant.reach("switch.log"), ["switch.log"]);
     }

@@ -23,7 +23,7 @@ fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
     assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
     let [first, second] = [first, second].map(|report| serde_json::to_string(&report).unwrap());
-    assert_eq!(first, second, "{name}: the same seed");
+    assert_eq!(first, second, "{name}: two runs with the same seed differ");
     let json: Value = serde_json::from_str(&first).unwrap();
     assert_eq!(json["simulated"], true);
     for policy in policies {

@@ -251,9 +251,13 @@ mod tests {
             assert_eq!(
                 bound(pair[0] + 1),
                 Some(pair[1]),
-                "value above the previous bound is in another step"
+                "a value above the previous bound is not in the next bucket"
             );
-            assert_eq!(bound(pair[1]), Some(pair[1]), "value at the bound is in another step");
+            assert_eq!(
+                bound(pair[1]),
+                Some(pair[1]),
+                "a value equal to the bound of a bucket is in another bucket"
+            );
             assert!(pair[1] - pair[0] <= (pair[0] + 1).div_ceil(8));
         }
         assert_eq!(bound(u64::MAX), Some(u64::MAX));

@@ -13,7 +13,7 @@ const PARTS: u64 = 60;
 
 fn main() {
     let mut arguments =
-        std::env::args().skip(1).map(|text| text.parse::<u64>().expect("the argument is not a number"));
+        std::env::args().skip(1).map(|text| text.parse::<u64>().expect("K and SEED have to be numbers"));
     let k = arguments.next().and_then(|k| u8::try_from(k).ok()).unwrap_or(8);
     let seed = Seed(arguments.next().unwrap_or(1));
     let plan = topology::fat_tree(k, LINE);
@@ -39,7 +39,7 @@ fn main() {
     parts.sort_by(|one, other| ns_per_hop(&[*one]).total_cmp(&ns_per_hop(&[*other])));
     let hops = fabric.tally().hops - before.hops;
     let events = fabric.tally().events - before.events;
-    assert_eq!(fabric.missing(), 0, "frames of the pool are missing from nodes and links");
+    assert_eq!(fabric.missing(), 0, "the pool has frames that are at no node and on no link");
     println!(
         "{{\"k\":{k},\"hosts\":{},\"hops_per_s\":{:.0},\"events_per_s\":{:.0},\"peak_mb\":{:.0},\"ns_per_hop\":{:.1},\
          \"ns_per_hop_quiet\":{:.1},\"trace_hash\":\"{:016x}\",\"simulated_us\":{:.0},\"warm_up_s\":{warm_up_s:.2}}}",

@@ -309,7 +309,11 @@ mod tests {
             }
             let added: i32 = by.iter().sum();
             assert_eq!(pool.move_start(packet, -added), Some(1_500));
-            assert_eq!(pool.move_start(packet, -most - 1), None, "added bytes exceed the room of a cell");
+            assert_eq!(
+                pool.move_start(packet, -most - 1),
+                None,
+                "the bytes added to a frame exceed the room of its cell"
+            );
             assert_eq!(pool.move_start(packet, 100), Some(1_400));
             assert_eq!(pool.move_start(packet, 29), None, "removed bytes exceed the kept bytes");
             assert_eq!(pool.move_start(packet, -100), Some(1_500));
@@ -330,6 +334,10 @@ mod tests {
             assert_eq!(pool.head(copy), bytes);
             pool.free(copy);
         }
-        assert_eq!((pool.long.len(), pool.in_use()), (2, 0), "number of cells after all were freed");
+        assert_eq!(
+            (pool.long.len(), pool.in_use()),
+            (2, 0),
+            "wrong number of free or used cells after all frames were freed"
+        );
     }
 }

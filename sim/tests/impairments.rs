@@ -285,7 +285,7 @@ fn timers_of_sleeping_driver_are_late_by_wakeup_delay() {
     let [wake, begin] = [Nanos::from_micros(7), Nanos::from_millis(1)];
     let at_once = refreshed(Nanos::ZERO, begin);
     assert_eq!(refreshed(wake, begin), at_once.after(wake));
-    assert_eq!(refreshed(wake, at_once), at_once, "time of the refresh");
+    assert_eq!(refreshed(wake, at_once), at_once, "wrong time of the pause refresh");
 }
 
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
@@ -298,7 +298,7 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
         check(&fabric);
         let node = &fabric.switches()[0];
         let lost = node.receive_drops() + node.counters().dropped(DropReason::HeadroomExhausted);
-        assert_eq!(fabric.hosts()[0].received() + lost, 9 * 400, "received and lost frames");
+        assert_eq!(fabric.hosts()[0].received() + lost, 9 * 400, "wrong numbers of received and lost frames");
         lost
     };
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
@@ -367,7 +367,7 @@ fn late_completions_delay_data_but_not_pause_frames() {
     run_until_before(&mut fabric, end);
     assert_eq!(fabric.hosts()[0].received(), 1);
     let xoffs = fabric.switches()[0].counters().class(PortId(1), LOSSLESS).xoff_sent.get();
-    assert_eq!(xoffs, 1, "XOFFs sent while completions were late");
+    assert_eq!(xoffs, 1, "wrong number of XOFFs sent while completions were late");
     assert!(fabric.hosts()[1].sent() < 300);
     check(&fabric);
     fabric.run_to_rest();
@@ -383,7 +383,7 @@ fn late_completions_delay_data_but_not_pause_frames() {
     assert_eq!(
         got(&fabric, 0),
         (100, come(end, 96)),
-        "frames and arrival of the last one after late completions"
+        "wrong number of frames, or wrong arrival of the last, after late completions"
     );
     check(&fabric);
 }

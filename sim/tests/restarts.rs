@@ -77,7 +77,7 @@ fn frames_in_a_restarted_switch_are_lost_and_counted() {
     assert_eq!(
         (impairment_counts.restarts, impairment_counts.lost_in_restarts),
         (1, held - 1),
-        "restarts, and lost frames without the one on a line"
+        "wrong number of restarts or of lost frames"
     );
     assert!(held > 100);
     fabric.run_to_rest();
@@ -90,13 +90,13 @@ fn frames_in_a_restarted_switch_are_lost_and_counted() {
     assert_eq!(
         counters.class(PortId(1), LOSSLESS).rx_frames.get(),
         5_000,
-        "received frames, counted across the restart"
+        "wrong number of received frames before and after the restart"
     );
     let sent = counters.class(PortId(0), LOSSLESS).tx_frames.get();
     assert_eq!(
         sent,
         fabric.hosts()[0].received(),
-        "sent frames, including the one on the line at the restart"
+        "the frame on the line at the restart does not count as sent"
     );
 }
 
@@ -308,7 +308,7 @@ fn restarted_switch_sends_until_peers_refresh_pauses() {
     fabric.run_until(Picos::from_micros(62));
     assert!(paused(&fabric).is_empty());
     fabric.run_until(Picos::from_micros(400));
-    assert!(paused(&fabric).contains(LOSSLESS), "the new switch ignores the peer's refreshed pause");
+    assert!(paused(&fabric).contains(LOSSLESS), "the restarted switch ignores the peer's refreshed pause");
     fabric.run_to_rest();
     check(&fabric);
     let lost = fabric.switches()[0].impairment_counts().lost_in_restarts

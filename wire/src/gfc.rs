@@ -124,9 +124,9 @@ mod tests {
         assert_eq!(
             parse(&good[..38]),
             Err(MacControlError::Rates),
-            "frame that ends after its magic is accepted"
+            "frame that ends after its magic number is accepted"
         );
-        assert_eq!(parse(&good[..37]), Ok(None), "rates are read although the magic is truncated");
+        assert_eq!(parse(&good[..37]), Ok(None), "rates are read although the magic number is truncated");
         let with = |at: usize, value: u8| {
             let mut bytes = good;
             bytes[at] = value;
@@ -141,7 +141,7 @@ mod tests {
         );
         assert_eq!(with(39, 0xff), Ok(Some(some())), "reserved byte is not ignored");
         assert_eq!(with(17, 1), Err(MacControlError::Rates), "frame with a pause and rates is accepted");
-        assert_eq!(with(37, b'2'), Ok(None), "another extension is read as rates");
+        assert_eq!(with(37, b'2'), Ok(None), "the extension of another protocol is read as rates");
     }
 
     explore! {

@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(
             Packet::read(EtherTypes::Ipv4, &bytes[..20], 28).unwrap(),
             Ok(packet),
-            "packet refused although its head is complete"
+            "packet refused although its IP header is complete"
         );
         let bytes = v6(FD | 1, FD | 2, 9, 17, 3);
         let packet = Packet {
@@ -388,7 +388,7 @@ mod tests {
             let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "{dst:?} is link-local only as source or only as destination"
+                "{dst:?} is link-local as source, but not as destination, or the reverse"
             );
             stays
         };
@@ -407,7 +407,7 @@ mod tests {
             let stays = read6(&v6(FD | 1, top << 112 | 5, 9, 17, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "{top:x} is link-local only as source or only as destination"
+                "prefix {top:x} is link-local as source, but not as destination, or the reverse"
             );
             stays
         };

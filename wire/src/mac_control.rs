@@ -56,10 +56,10 @@ pub enum MacControlError {
     UnknownOpcode,
     #[error("the MAC control frame ends before its last field")]
     Truncated,
-    #[error("the PFC frame has a malformed list of flows")]
+    #[error("the PFC frame has a malformed OFC list of flows")]
     FlowList,
     /// PFC frame whose rates ([`super::gfc`]) are truncated, below the lowest rate, or combined with a pause.
-    #[error("the PFC frame has malformed rates of classes")]
+    #[error("the PFC frame has malformed GFC rates")]
     Rates,
 }
 

@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(
             parse(&bytes[..38]),
             Err(MacControlError::FlowList),
-            "frame that ends after its magic is accepted"
+            "frame that ends after its magic number is accepted"
         );
     }
 

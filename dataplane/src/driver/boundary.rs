@@ -125,7 +125,7 @@ pub trait Boundary {
     }
 
     #[inline(always)]
-    #[must_use = "the returned old table may be large: drop it outside the packet loop"]
+    #[must_use = "the returned old multicast table may be large: drop it outside the packet loop"]
     fn set_multicast(&mut self, batch: &mut Batch<'_>, table: Arc<MulticastTable>) -> Arc<MulticastTable> {
         batch.set_multicast(table)
     }

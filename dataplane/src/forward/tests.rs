@@ -174,7 +174,7 @@ fn worker_forwards_to_address_learned_by_another_worker() {
     assert_eq!(
         first.forward(NOW, PortId(0), &frame(A, B, None)).learned,
         None,
-        "known address caused an update"
+        "the worker sent an update for an address that it already knew"
     );
     second.apply_remote(&update);
     assert_eq!(decide(&mut second, 2, B, A), Decision::Unicast(PortId(0)));

@@ -75,7 +75,7 @@ fn packet_counts_as_spoofed_only_with_source_of_this_host() {
         for address in own {
             assert!(
                 is_own(address) && !is_own(address - 1) && !is_own(address + 1),
-                "wrong answer near own address {address:x} of {count}"
+                "wrong result for an address next to own address {address:x} of {count}"
             );
         }
         assert!((0..100_000).all(|number| !is_own(0x0b00_0000 + number)));

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(
             shaper.ready_at(),
             Nanos(15_000),
-            "remaining half of the time was not doubled at half the rate"
+            "the rest of the wait did not double when the rate was halved"
         );
     }
 

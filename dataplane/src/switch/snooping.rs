@@ -15,7 +15,7 @@ use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
     /// Replaces the multicast table. Waiting frames are then forwarded by the new table.
-    #[must_use = "the returned old table may be large: drop it outside the packet loop"]
+    #[must_use = "the returned old multicast table may be large: drop it outside the packet loop"]
     pub fn set_multicast(&mut self, table: Arc<MulticastTable>) -> Arc<MulticastTable> {
         let switch = &mut *self.switch;
         switch.end_run();

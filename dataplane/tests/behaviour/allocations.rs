@@ -303,7 +303,7 @@ fn allocates_nothing(case: Case) -> WorkerPair {
     let storms = [0, 3].map(|port| pair.counters.class(PortId(port), C3).storms.get());
     assert!(
         storms.iter().all(|&storms| storms > 0),
-        "port without storm: {storms:?}, policy {:?}",
+        "a port has had no pause storm: {storms:?}, policy {:?}",
         case.kind
     );
     pair

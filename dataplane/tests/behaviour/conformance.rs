@@ -80,7 +80,7 @@ fn unpaused_class_gets_whole_line_during_pause_of_another() {
     let of_other = star.arrivals(other).into_iter().filter(between).collect::<Vec<_>>();
     assert!(
         of_other.windows(2).all(|two| two[1] == two[0] + FRAME),
-        "the other class did not get the whole line"
+        "the unpaused class did not get the whole line"
     );
 }
 

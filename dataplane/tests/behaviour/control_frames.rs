@@ -65,5 +65,5 @@ fn pfc_frame_without_class_changes_only_its_counter() {
     let counters = after(&frame, 100_000);
     let port = counters.port(PORT);
     port.pfc_frames_received.set(port.pfc_frames_received.get() - 100_000);
-    assert_eq!(*counters, *Counters::new(2), "a counter other than that of PFC frames moved");
+    assert_eq!(*counters, *Counters::new(2), "a counter other than that of PFC frames changed");
 }

@@ -147,14 +147,14 @@ fn custom_pfc_policy_equals_builtin_pfc() {
         assert!(pauses(&custom, port)[0] > 0);
     }
     let (_, other) = run(ScaledPfc::HALF, PolicyKind::Custom, &[]);
-    assert_ne!(other, expected, "another policy led to the same arrivals");
+    assert_ne!(other, expected, "frames arrived as under another policy, so the comparison shows nothing");
 }
 
 #[test]
 fn custom_shadow_policy_counts_pauses_but_sends_none() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
     let (star, arrivals) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[PolicyKind::Custom, PolicyKind::Pfc]);
-    assert_eq!(arrivals, expected, "the shadow changed arrivals");
+    assert_eq!(arrivals, expected, "the shadow policy changed when frames arrived");
     for port in 1..5 {
         assert_eq!(would_have_paused(&star, 0, port), would_have_paused(&star, 1, port));
         assert_eq!(would_have_paused(&star, 0, port), pauses(&star, port));
@@ -180,7 +180,7 @@ fn impossible_intents_of_custom_policy_have_no_effect() {
     assert_eq!(
         (&arrivals, &arrivals_beside_shadow),
         (&expected, &expected),
-        "impossible intents changed arrivals"
+        "impossible intents changed when frames arrived"
     );
     let events = 4 * 400 * 4; // four senders' frames, each received, enqueued, dequeued, released
     let refused = |of: &dyn Fn(u8) -> u64| (0..5).map(of).sum::<u64>();

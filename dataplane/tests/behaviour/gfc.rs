@@ -87,7 +87,7 @@ impl GfcChain {
         assert_eq!(
             (self.requested(self.near), self.requested(self.far), self.kept()),
             (0, 0, 0),
-            "a rate is still requested or kept"
+            "a rate is still requested or obeyed"
         );
     }
 }
@@ -116,10 +116,10 @@ fn gfc_rates_stabilize_queue_length_without_pauses() {
             settled.push(chain.held(chain.far));
         }
     });
-    assert_eq!(changes(&requested), changes(&kept), "kept rates differ from requested rates");
+    assert_eq!(changes(&requested), changes(&kept), "rates obeyed by the peer differ from requested rates");
     let late = usize::try_from(DELIVERY.0.div_ceil(1_000)).expect("more microseconds than 64 bits count");
     let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
-    assert!(in_time, "a requested rate was kept too late");
+    assert!(in_time, "a host obeyed a requested rate too late");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
     // Allow for two frames, and for the bytes that the line carries while a rate frame is delivered.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
@@ -202,10 +202,13 @@ fn rate_limit_expires_if_frame_that_ends_it_is_lost() {
         last_kept = if chain.kept() > 0 { chain.bed.now() } else { last_kept };
     });
     let pause_time = GIGABIT.time_of_quanta(Quanta(1000));
-    assert!(last_kept > last_requested + DELIVERY, "the limit ended although its end was lost");
+    assert!(
+        last_kept > last_requested + DELIVERY,
+        "the rate limit ended although the frame that ends it was lost"
+    );
     assert!(
         last_kept < last_requested + pause_time + DELIVERY,
-        "the limit lasted longer than its pause time"
+        "the rate limit lasted longer than its pause time"
     );
     chain.assert_whole(id, 400);
 }

@@ -192,12 +192,12 @@ fn cut_link_of_group_member_moves_only_flows_of_that_member() {
     pair.bed.run_until(Nanos::from_micros(2_100));
     let waited = pair.dropped();
     pair.bed.run_until(Nanos::from_millis(6));
-    assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "frames left by the cut wire");
-    assert_eq!(pair.dropped(), waited, "frames still chose the cut wire");
+    assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "frames left by the group member whose link is cut");
+    assert_eq!(pair.dropped(), waited, "frames still chose the group member whose link is cut");
     pair.bed.set_link(cut, true);
     let again = pair.on_wires();
     pair.bed.run_to_rest();
-    assert!(pair.on_wires()[0][1] > again[0][1], "flows did not return to the wire");
+    assert!(pair.on_wires()[0][1] > again[0][1], "flows did not return to the repaired group member");
     let received: Vec<(u64, u64)> = flows.iter().map(|flow| pair.received(flow)).collect();
     let unhurt = received.iter().filter(|counts| **counts == (400, 0)).count();
     let hurt = received.iter().filter(|(frames, _)| *frames < 400).count();
@@ -278,7 +278,7 @@ fn adaptive_group_counts_queues_of_same_and_higher_class() {
     star.run_for(Nanos::from_micros(10));
     let first = star.start_to_all(0, beyond(C3, 60));
     star.run_for(Nanos::from_millis(2));
-    assert_eq!(waiting(&star, C3), [0, 3 * SIZE, 0, 0], "paused member got more than `low`");
+    assert_eq!(waiting(&star, C3), [0, 3 * SIZE, 0, 0], "the paused group member got more bytes than `low`");
     assert_eq!(shares(&star, first).iter().sum::<u64>(), 57);
     let below = star.start_to_all(0, Stream { from: star.now(), ..beyond(C0, 40) });
     star.run_for(Nanos::from_millis(2));

@@ -43,7 +43,7 @@ fn pause_of_one_class_leaves_whole_line_to_other_class() {
         star.run_for(Nanos::from_micros(100));
     }
     assert_eq!(star.received(paused).frames, before);
-    assert!(star.received(other).frames > 850, "the other class did not get the line");
+    assert!(star.received(other).frames > 850, "the unpaused class did not get the whole line");
     star.run_to_rest();
     star.assert_whole(paused, 1000);
     star.assert_whole(other, 1000);
@@ -185,7 +185,10 @@ fn incast_to_one_port_does_not_slow_flow_to_another_port() {
     incast.iter().for_each(|&flow| star.assert_whole(flow, 500));
     star.assert_whole(victim, 500);
     let arrivals = star.arrivals(victim);
-    assert!(arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)), "the flow had a gap");
+    assert!(
+        arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)),
+        "the uncongested flow was interrupted"
+    );
 }
 
 #[test]

@@ -154,6 +154,10 @@ fn incast_completes_at_line_rate() {
         let frames = 100 * senders as u64;
         let line_time = GIGABIT.time_of(Bytes((frames - 1) * Bytes::on_line(MTU_FRAME).0));
         let last_at = star.at(0).arrivals.last().map(|&(at, _)| at);
-        assert_eq!(last_at, Some(star.at(0).arrivals[0].0 + line_time), "the line was idle");
+        assert_eq!(
+            last_at,
+            Some(star.at(0).arrivals[0].0 + line_time),
+            "the line to the receiver was idle during the incast"
+        );
     }
 }

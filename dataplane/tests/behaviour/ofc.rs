@@ -89,15 +89,15 @@ fn uncongested_flow_keeps_rate_in_fig_1_of_ofc_paper() {
     assert!(under_pfc < solo * 9 / 10, "PFC did not slow F0: {under_pfc} of {solo} frames");
     let (under_ofc, ofc) = f0_by_the_end_of_the_bursts(PolicyKind::Ofc);
     assert!(under_ofc >= solo * 95 / 100, "OFC slowed F0: {under_ofc} of {solo} frames");
-    assert!(ofc.flow_pauses_sent(2, 0) > 0, "S_c paused no flow at S_b");
-    assert_eq!(ofc.xoffs_sent(2, 0), 0, "S_c paused the whole class");
+    assert!(ofc.flow_pauses_sent(2, 0) > 0, "switch S_c paused no flow at switch S_b");
+    assert_eq!(ofc.xoffs_sent(2, 0), 0, "switch S_c paused the whole class");
 }
 
 #[test] // proves: ofc
 fn only_the_congested_flow_is_paused_upstream() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     ofc.bed.run_until(Nanos::from_millis(4));
-    assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b paused no flow at S_a");
+    assert!(ofc.flow_pauses_sent(1, 0) > 0, "switch S_b paused no flow at switch S_a");
     let a = ofc.bed.switch(ofc.switches[0]).worker(PortId(1));
     assert_eq!(a.ofc(C3).map(|ofc| ofc.flows_paused(PortId(1))), Some(1), "F1 is not the only paused flow");
     ofc.run();
@@ -118,7 +118,7 @@ fn ofc_tables_take_no_more_bytes_than_in_table_ii_of_paper() {
             }
         }
     }
-    assert_eq!(most[0], 7 * 60, "the table at P_d does not have the seven flows F1 to F7");
+    assert_eq!(most[0], 7 * 60, "the flow table of port P_d does not have the seven flows F1 to F7");
     assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
 }
 
@@ -218,10 +218,14 @@ fn flow_pauses_are_sent_again_after_xon() {
     star.pause(0, stop(C4, 0xffff));
     star.start(1, 0, star.stream(0, C3, 16));
     star.run_for(Nanos::from_micros(300));
-    assert_eq!((lists(&star), star.holds(1, C3)), (1, false), "no flow was paused at 24 KB, beyond X_OFF^c");
+    assert_eq!(
+        (lists(&star), star.holds(1, C3)),
+        (1, false),
+        "no flow was paused at 24 KB, above the flow threshold (X_OFF^c)"
+    );
     star.start(1, 0, star.stream(0, C4, 11));
     star.run_for(Nanos::from_micros(200));
-    assert_eq!((lists(&star), star.holds(1, C3)), (1, true), "class 4 did not pause class 3");
+    assert_eq!((lists(&star), star.holds(1, C3)), (1, true), "congestion of class 4 did not pause class 3");
     star.pause(0, resume(C4));
     star.run_for(Nanos::from_micros(300));
     assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
@@ -248,11 +252,17 @@ fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
     };
     assert!(
         !is_stopped_after(&[&pause, &pause, &resume_flow]),
-        "resuming the flow did not end pauses by lists"
+        "the flow's resume did not end the pause that flow lists began"
     );
-    assert!(is_stopped_after(&[&xoff, &pause, &pause, &resume_flow]), "resuming the flow ended the XOFF");
+    assert!(
+        is_stopped_after(&[&xoff, &pause, &pause, &resume_flow]),
+        "the flow's resume ended the pause of the whole class"
+    );
     assert!(!is_stopped_after(&[&xon]));
-    assert!(is_stopped_after(&[&pause, &xoff, &resume_flow]), "resuming the flow ended a later XOFF");
+    assert!(
+        is_stopped_after(&[&pause, &xoff, &resume_flow]),
+        "the flow's resume ended a later pause of the whole class"
+    );
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 

@@ -200,7 +200,7 @@ fn shadow_policies_count_pauses_but_send_none() {
     };
     let (alone, expected) = run(Vec::new());
     let (watched, arrivals) = run(vec![PolicyKind::Pfc, PolicyKind::CaPfcStopMax]);
-    assert_eq!(arrivals, expected, "the shadows changed arrivals");
+    assert_eq!(arrivals, expected, "the shadow policies changed when frames arrived");
     let counters = &watched.switch().counters;
     let mut wanted_by_capfc = 0;
     for port in 1..5 {
@@ -214,7 +214,7 @@ fn shadow_policies_count_pauses_but_send_none() {
         assert_eq!((same.held_since.get(), same.lost.get()), (0, 0));
         wanted_by_capfc += counters.shadow(1)[usize::from(port)][C3.index()].xoff.get();
     }
-    assert!(wanted_by_capfc > 0, "the shadow of CaPFC counted no pause");
+    assert!(wanted_by_capfc > 0, "the CaPFC shadow policy counted no pause");
 }
 
 /// Counts of a policy's requests: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes,
@@ -327,8 +327,8 @@ fn loss_is_blamed_on_shadow_policy_that_sent_no_xoff() {
     let lost = |shadow: usize| -> u64 {
         [1, 2].into_iter().map(|port: usize| counters.shadow(shadow)[port][C3.index()].lost.get()).sum()
     };
-    assert!(lost(0) > 0, "the shadow of PFC counted no loss");
-    assert_eq!(lost(1), 0, "the shadow of CaPFC counted a loss");
+    assert!(lost(0) > 0, "the PFC shadow policy counted no loss");
+    assert_eq!(lost(1), 0, "the CaPFC shadow policy counted a loss");
     let first =
         counters.class(PortId(1), C3).first_loss.get().max(counters.class(PortId(2), C3).first_loss.get());
     assert!(first > 0);

@@ -162,7 +162,7 @@ fn qcn_rates_converge_to_fair_shares_of_bottleneck() {
     let mut sums = [0.0; 4];
     for seed in 1..=2 {
         let (inputs, outputs) = (run(QcnSettings { seed, ..INGRESS }), run(QcnSettings { seed, ..EGRESS }));
-        assert!(inputs.0.1 < inputs.0.0, "pauses did not become rarer: {:?}", inputs.0);
+        assert!(inputs.0.1 < inputs.0.0, "the pauses did not become rarer over time: {:?}", inputs.0);
         assert_eq!(outputs.0.1, 0, "pauses did not end: {:?}", outputs.0);
         assert!(
             inputs.1 < 1.5 && inputs.2 < 1.6,

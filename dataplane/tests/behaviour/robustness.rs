@@ -83,7 +83,7 @@ fn link_loss_drops_do_not_reduce_scheduler_share_of_class() {
     let flows = [(1, C3), (2, C4)].map(|(from, class)| star.start(from, 0, star.stream(0, class, 15)));
     star.run_for(Nanos(307_200 + 12 * 12_304));
     let [dropped, other] = flows.map(|flow| star.received(flow).frames);
-    assert!(dropped.abs_diff(other) <= 1, "{dropped} and {other} frames sent at equal weights");
+    assert!(dropped.abs_diff(other) <= 1, "{dropped} and {other} frames sent by two classes of equal weight");
     star.run_to_rest();
 }
 
@@ -312,7 +312,7 @@ fn stopping_switch_sends_no_data_before_xon() {
     let after = [PortId(1), PortId(2)].map(|port| waiting(&star, port));
     assert!(
         after.iter().zip(before).all(|(&after, before)| after >= before),
-        "data was sent before the stop: {before:?} queued, then {after:?}"
+        "data was sent while the switch stopped: {before:?} queued, then {after:?}"
     );
 }
 
@@ -386,7 +386,7 @@ fn switch_knows_whether_freed_memory_may_unblock_a_frame() {
     let one = star.start(1, 0, star.stream(0, C3, 1));
     star.run_to_rest();
     star.assert_whole(one, 1);
-    assert!(!waits(&star), "releases are awaited at rest");
+    assert!(!waits(&star), "the switch waits for freed memory although no frame is queued");
     star.pause(0, stop(C3, 0xffff));
     let many = star.start(1, 0, star.stream(0, C3, 100));
     star.run_for(Nanos::from_millis(1));
@@ -402,7 +402,7 @@ fn switch_knows_whether_freed_memory_may_unblock_a_frame() {
         star.start(from, 0, star.stream(0, C0, 1));
     }
     star.run_for(Nanos::from_micros(20));
-    assert!(waits(&star), "a release that would unblock a frame is not awaited");
+    assert!(waits(&star), "the switch does not wait for the freed memory that would unblock a frame");
     star.run_to_rest();
     assert!(!waits(&star));
 }

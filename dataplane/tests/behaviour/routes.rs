@@ -362,9 +362,13 @@ fn punted_transit_packets_use_at_most_half_of_punt_burst() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));
     let of_transit = bench.punted().len();
-    assert_eq!(of_transit, 50, "transit did not get half of the burst");
+    assert_eq!(of_transit, 50, "transit packets did not get half of the punt burst");
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
-    assert_eq!(bench.punted().len(), 38, "others did not get the rest of the burst without the kept eighth");
+    assert_eq!(
+        bench.punted().len(),
+        38,
+        "other packets did not get the rest of the punt burst, less the reserved eighth"
+    );
 }
 
 fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
@@ -482,5 +486,5 @@ fn waiting_frame_follows_new_routing_table() {
     drop(bench.switch.batch(bench.now).set_fib(Arc::default()));
     while bench.switch.batch(bench.now).forward(&mut bench.store) {}
     let dropped = bench.counters.class(P0, C3).drops[DropReason::NoRouter.index()].get();
-    assert_eq!(dropped, 3, "frames not yet queued did not follow the new table");
+    assert_eq!(dropped, 3, "frames not yet queued did not follow the new routing table");
 }

@@ -150,7 +150,11 @@ fn unwanted_multicast_is_filtered_or_consumed() {
     for port in 1..PORTS {
         bench.switch.batch(bench.now).set_link(PortId(port), false, &mut bench.store);
     }
-    assert_eq!(bench.forward(0, &report).1, [PuntReason::Membership], "a lone port's host is not seen");
+    assert_eq!(
+        bench.forward(0, &report).1,
+        [PuntReason::Membership],
+        "the report of a host at the only port with link was not punted"
+    );
     assert_eq!(bench.forward(0, &data), (vec![], vec![]));
     assert_eq!((bench.unwanted(0), bench.dropped(0, DropReason::NoDestination)), (1, 1), "no port is up");
     let mut routed = Bench::new(Some(SVI));
@@ -170,7 +174,7 @@ fn report_is_forwarded_although_punt_sink_is_full() {
     assert_eq!(
         bench.forward(0, &ipv4(GROUP, 2, 0x16)),
         (vec![1], vec![]),
-        "not forwarded without room to punt"
+        "a report was not forwarded although only its punt had no room"
     );
     let punts = &bench.counters.port(PortId(0)).punts[PuntReason::Membership.index()];
     assert_eq!((punts.punted.get(), punts.no_room.get()), (0, 1));

@@ -66,13 +66,13 @@ fn idle_port_sends_at_once_at_most_its_commit_limit() {
     // two at the line rate. Unpaced, 16 frames would leave.
     let expected = 6..=8;
     let idle = line.sent_at_once(Nanos::from_micros(200));
-    assert!(expected.contains(&idle), "{idle} frames sent after an idle time");
+    assert!(expected.contains(&idle), "{idle} frames sent at once after an idle time");
     let mac = line.bed.host(line.receiver).mac;
     line.bed.inject(line.receiver, &stop(C3, 0xffff).encode(mac));
     line.run_for(Nanos::from_millis(20));
     line.bed.inject(line.receiver, &resume(C3).encode(mac));
     let paused = line.sent_at_once(Nanos::from_micros(200));
-    assert!(expected.contains(&paused), "{paused} frames sent after a pause");
+    assert!(expected.contains(&paused), "{paused} frames sent at once after a pause");
     line.bed.run_to_rest();
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }

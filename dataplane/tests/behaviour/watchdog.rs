@@ -241,7 +241,7 @@ fn storm_time_of_pause_received_without_link_starts_at_link_up() {
     assert!(stormed(&star), "no storm without another pause frame");
     assert!(
         counters(&star).storm_since.get() > sampled.0,
-        "the storm began before frames waited long enough"
+        "the pause storm began before frames had waited for the detection time"
     );
 }
 

@@ -363,7 +363,11 @@ mod tests {
             let members: Vec<_> = group.members.iter().map(|member| member.port).collect();
             assert_eq!(members, scene.uplinks.iter().map(|uplink| uplink.port).collect::<Vec<_>>());
             let at_group = config.switch.fdb.statics.iter().filter(|(.., port)| members.contains(port));
-            assert_eq!(at_group.count(), HOSTS, "uplinks do not spread frames to the other leaf");
+            assert_eq!(
+                at_group.count(),
+                HOSTS,
+                "the leaf does not spread frames to the other leaf over its uplinks"
+            );
             group.spread
         });
         let spreads: Vec<Spreading> = spreads.collect();

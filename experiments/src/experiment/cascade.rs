@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(
             held(&[on_other_path(), good()]),
             (0, Verdict::Kept, 0),
-            "a run on another path counts as conclusive"
+            "a run in which a flow took another path counts as conclusive"
         );
         let text =
             on_other_path().deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
@@ -371,6 +371,6 @@ mod tests {
             event(7.0, PauseAction::Holds),
         ];
         let held = [("rail-c holds spine".to_owned(), vec![(3.0, 5.0), (7.0, 9.0)])];
-        assert_eq!(spans(&events, 9.0), held, "a hold without an observed release ends early");
+        assert_eq!(spans(&events, 9.0), held, "a pause without an observed end stops early in the figure");
     }
 }

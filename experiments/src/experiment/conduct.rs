@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(
             Verdict::of(Totals::default(), 0, true),
             Verdict::Lossy,
-            "a run without received frames counts as kept"
+            "a run in which no frame arrived counts as a kept promise"
         );
     }
 
@@ -183,11 +183,11 @@ mod tests {
         let [queued, lossy] = [of(2), of(1)];
         assert_eq!((queued.lossless.lost, queued.unqueued_losses, queued.verdict), (2, 0, Verdict::Kept));
         assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
-        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "totals are not of all sent frames");
+        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "the totals do not cover all sent frames");
         assert_eq!(
             (lossy.xdp_drops, lossy.longest_host_gap_ms),
             (7, 3.0),
-            "gaps and drops of the machine are wrong"
+            "wrong scheduling gaps or kernel drops of the machine"
         );
         assert_eq!(lossy.usual_host_gap_ms, 0.03, "the gap is not the median of the hosts that slept");
         let runs =

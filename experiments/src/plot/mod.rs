@@ -159,7 +159,11 @@ mod tests {
         let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
         let count = |text: &str| svg.matches(text).count();
         assert_eq!(count("stroke-width=\"2\""), 4, "the plot lacks two lines, or two legend entries");
-        assert_eq!(count("stroke-dasharray=\"9 7\""), 2, "other lines than the second name's two are dashed");
+        assert_eq!(
+            count("stroke-dasharray=\"9 7\""),
+            2,
+            "lines other than those of the second policy are dashed"
+        );
     }
 
     #[test] // proves: experiments

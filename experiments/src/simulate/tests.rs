@@ -275,7 +275,7 @@ fn error_names_host_without_path() {
         assert_eq!(why(load, &connected), "", "{load}");
     }
     let apart = "kind = \"on-off\"\nsize = 1\ngap = \"1us\"\npairs = [[1, 2]]\nend = \"1us\"";
-    assert_eq!(why(apart, partial), "", "it sends within a part");
+    assert_eq!(why(apart, partial), "", "a load that stays within one part of the fabric is refused");
     let one = "kind = \"poisson\"\nsize = 1\nload = 0.1\nend = \"1us\"\nhosts = [1, 1]";
     assert!(
         why(one, &connected).ends_with("has one host, but flows need at least two"),

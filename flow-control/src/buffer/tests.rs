@@ -132,9 +132,9 @@ fn egress_queue_is_full_at_frame_limit() {
     for _ in 0..2 {
         buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
     }
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)), "full one frame below the limit");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)), "the queue is full one frame below its limit");
     buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
-    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(64)), "room at the frame limit");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(64)), "the queue accepts a frame at its frame limit");
     assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(64));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)));
@@ -144,8 +144,8 @@ fn egress_queue_is_full_at_frame_limit() {
 fn egress_queue_is_full_at_byte_limit() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     buffer.enter_egress(P1, P0, LOSSY, Bytes(9_000));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(999)), "full one byte below the maximum");
-    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_000)), "room at the maximum");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(999)), "the queue is full one byte below its maximum");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_000)), "the queue accepts a frame at its maximum");
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_000)));
 }
@@ -231,9 +231,15 @@ fn egress_port_limit_bounds_bytes_beyond_queue_reserves() {
     let memory = SharedMemory { egress_port_limit: Bytes(2_000), ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |class| class.lossless = false);
     buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(2_500));
-    assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)), "no room up to the limit");
+    assert!(
+        buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)),
+        "the queue refuses a frame that ends at its limit"
+    );
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_501)));
-    assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)), "limit of another port is used up");
+    assert!(
+        buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)),
+        "bytes of one port count in the limit of another port"
+    );
     buffer.leave_egress(P1, P0, Class::ALL[1], Bytes(1_500));
     assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_000)));
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_001)));
@@ -344,10 +350,16 @@ fn egress_limit_spares_class_that_is_lossless_at_one_port() {
     let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
     buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // uses the reserve and the whole limit
     assert!(!buffer.egress_has_room(P1, LOSSY, Bytes(1_001)));
-    assert!(buffer.egress_has_room(P1, LOSSLESS, Bytes(1_001)), "limit binds an exempt class");
+    assert!(
+        buffer.egress_has_room(P1, LOSSLESS, Bytes(1_001)),
+        "the egress limit applies to a class that is exempt from it"
+    );
     buffer.enter_egress(P0, P1, LOSSLESS, Bytes(5_000));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "exempt class uses up the limit");
+    assert!(
+        buffer.egress_has_room(P0, LOSSY, Bytes(1)),
+        "bytes of an exempt class count in the egress limit"
+    );
 }
 
 fn cut(rng: &mut fastrand::Rng, margin: Margin) -> Vec<u64> {
@@ -370,12 +382,18 @@ fn each_lossy_queue_may_take_half_of_the_free_pool() {
     settings.lossy_pool = pool(9_000, u32::MAX);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
     let (other, third) = (Class::ALL[5], Class::ALL[6]);
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_500)), "no room for half of the pool");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_500)), "the lossy queue may not take half of the pool");
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(4_501)));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(4_500));
     buffer.enter_egress(P1, P0, LOSSLESS, Bytes(9_000));
-    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1)), "room in a queue as large as the free pool");
-    assert!(buffer.egress_has_room(P1, other, Bytes(2_250)), "no room for half of the free pool");
+    assert!(
+        !buffer.egress_has_room(P0, LOSSY, Bytes(1)),
+        "a queue as large as the free pool accepts a frame"
+    );
+    assert!(
+        buffer.egress_has_room(P1, other, Bytes(2_250)),
+        "the lossy queue may not take half of the free pool"
+    );
     assert!(!buffer.egress_has_room(P1, other, Bytes(2_251)));
     buffer.enter_egress(P0, P1, other, Bytes(2_250));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(4_500));
@@ -390,9 +408,12 @@ fn lossy_pool_is_full_at_frame_limit() {
     settings.lossy_pool = pool(9_000, 2);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
-    assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)), "full one frame below the limit");
+    assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)), "the queue is full one frame below its limit");
     buffer.enter_egress(P0, P1, LOSSY, Bytes(64));
-    assert!(!buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)), "room at the frame limit");
+    assert!(
+        !buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)),
+        "the queue accepts a frame at its frame limit"
+    );
     buffer.leave_egress(P0, P1, LOSSY, Bytes(64));
     assert!(buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)));
 }
@@ -405,7 +426,10 @@ fn workers_share_lossy_pool_by_number_of_ports() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(8_000, u32::MAX);
     let buffer = Buffer::new(&settings, 1, Counters::new(2));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(2_000)), "no room for a quarter of the pool");
+    assert!(
+        buffer.egress_has_room(P0, LOSSY, Bytes(2_000)),
+        "the lossy queue may not take a quarter of the pool"
+    );
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(2_001)));
 }
 
@@ -424,7 +448,7 @@ fn queue_made_lossless_leaves_lossy_pool_as_it_drains() {
         let has = |size| buffer.egress_has_room(P1, Class::ALL[5], Bytes(size));
         has(bytes) && !has(bytes + 1)
     };
-    assert!(free(&buffer, 2_500), "room is not half of the 5,000 free bytes");
+    assert!(free(&buffer, 2_500), "the queue may not take exactly half of the 5,000 free bytes");
     buffer.leave_egress(P1, P0, LOSSY, Bytes(2_000));
     assert!(free(&buffer, 3_500));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1_000));
@@ -481,10 +505,16 @@ fn frames_within_reported_margin_of_queue_stay_below_xoff() {
         }
         let room = buffer.egress_room(P0, class);
         for size in cut(&mut rng, room) {
-            assert!(buffer.egress_has_room(P0, class, Bytes(size)), "egress queue full within {room:?}");
+            assert!(
+                buffer.egress_has_room(P0, class, Bytes(size)),
+                "the egress queue was full within its reported room {room:?}"
+            );
             buffer.enter_egress(P1, P0, class, Bytes(size));
         }
-        assert!(!buffer.egress_has_room(P0, class, Bytes(1)), "room one byte beyond {room:?}");
+        assert!(
+            !buffer.egress_has_room(P0, class, Bytes(1)),
+            "the egress queue accepts a byte beyond its reported room {room:?}"
+        );
     }
 }
 

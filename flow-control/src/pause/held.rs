@@ -200,7 +200,11 @@ mod tests {
         held.xoff(Nanos(0), class(3));
         held.suspect(class(3));
         held.xon(Nanos(1), class(3));
-        assert_eq!(held.announce(Nanos(1)).unwrap().xon, set(&[3]), "no XON for the suspected class");
+        assert_eq!(
+            held.announce(Nanos(1)).unwrap().xon,
+            set(&[3]),
+            "no XON for the class that the peer may still hold paused"
+        );
         assert!(!held.due());
     }
 

@@ -121,9 +121,17 @@ mod tests {
         look_on(&mut standstill, 1, C5);
         assert_eq!(standstill.classes(), C5, "classes 3 and 5 do not have separate results");
         look_on(&mut standstill, LOOKS - 3, C3);
-        assert_eq!(standstill.classes(), NO_CLASS, "class that sent at three samples is at a standstill");
+        assert_eq!(
+            standstill.classes(),
+            NO_CLASS,
+            "a class that could send at three samples counts as long paused"
+        );
         look_on(&mut standstill, 1, C3);
-        assert_eq!(standstill.classes(), C3, "class that sent at two samples is not at a standstill");
+        assert_eq!(
+            standstill.classes(),
+            C3,
+            "a class that could send at only two samples does not count as long paused"
+        );
     }
 
     #[test]
@@ -175,11 +183,11 @@ mod tests {
         {
             assert!(
                 !is_found(cycle * 9 / 10, cycle),
-                "standstill found in a cycle of {cycle} ns, a tenth of it free"
+                "a class unpaused for a tenth of each {cycle} ns counts as long paused"
             );
             assert!(
                 is_found(cycle - cycle / 1_000, cycle),
-                "no standstill in a cycle of {cycle} ns, a thousandth of it free"
+                "a class unpaused for a thousandth of each {cycle} ns is not long paused"
             );
         }
     }

@@ -109,7 +109,7 @@ impl Turns {
     }
 
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
-        debug_assert!(reach > Picos::ZERO, "a reach of zero leaves turns without events");
+        debug_assert!(reach > Picos::ZERO, "a minimum link delay of zero lets no part of the fabric run");
         let can_begin = |part: usize| firsts[part] < end;
         // Prefer a part that can run for three quarters of its span, because sparse events are rarely far enough apart for all of it.
         let goes_far = |part: usize| {
@@ -158,7 +158,10 @@ mod tests {
         let row = (0..FAR.into()).map(|part| (part, part + 1));
         let parts = Parts::new((0..=FAR.into()).collect(), vec![false; usize::from(FAR) + 1], row);
         let (first, last) = (&parts.apart[0], &parts.apart[usize::from(FAR)]);
-        assert!(first.iter().all(|links| *links == FAR), "parts without a path to part 0 are not far");
+        assert!(
+            first.iter().all(|links| *links == FAR),
+            "a part without a path to part 0 has a short distance"
+        );
         assert_eq!(last[..3], [FAR, FAR - 1, FAR - 2]);
     }
 
@@ -209,7 +212,7 @@ mod tests {
         assert_eq!(
             next([109, 108, 100, never], 1_000),
             Some((2, 120)),
-            "the part that is furthest behind has the turn"
+            "the turn did not go to the part that is furthest behind"
         );
         assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "the turn does not end with the run");
         assert_eq!(next([100, 110, 110, never], 117), Some((0, 117)));

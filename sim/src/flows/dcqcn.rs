@@ -233,16 +233,22 @@ mod tests {
             assert_eq!((point.rounds_by_bytes, point.rounds_by_time), (round, 0));
         }
         let mut expected = LINE / 2.0;
-        assert!((point.target - expected).abs() < 1.0, "target rate after 5 rounds by bytes");
+        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 5 rounds by bytes");
         point.sent(at(0), Bytes(10_000_000));
         expected += 40e6;
-        assert!((point.target - expected).abs() < 1.0, "target rate after 6 rounds by bytes");
+        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 6 rounds by bytes");
         point.rate(at(55 * 5));
         expected += 5.0 * 40e6;
-        assert!((point.target - expected).abs() < 1.0, "target rate after 6 rounds by bytes, 5 by time");
+        assert!(
+            (point.target - expected).abs() < 1.0,
+            "wrong target rate after 6 rounds by bytes, 5 by time"
+        );
         point.rate(at(55 * 6));
         expected += 400e6;
-        assert!((point.target - expected).abs() < 1.0, "target rate after 6 rounds by bytes, 6 by time");
+        assert!(
+            (point.target - expected).abs() < 1.0,
+            "wrong target rate after 6 rounds by bytes, 6 by time"
+        );
     }
 
     #[test]

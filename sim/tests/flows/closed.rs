@@ -82,7 +82,7 @@ fn incast(deadline: u64, is_open: bool, question: u64) -> (Vec<Query>, Vec<FlowR
 #[test]
 fn query_ends_with_last_answer_and_next_follows_after_gap() {
     let (queries, records) = incast(100, false, 200);
-    assert_eq!(records.len(), queries.len() * 16, "number of flows of a query with eight servers");
+    assert_eq!(records.len(), queries.len() * 16, "wrong number of flows in a query to eight servers");
     let answers: Vec<&FlowRecord> = records.iter().filter(|record| record.to == 0).collect();
     let mut before = FROM;
     for (query, answers) in queries.iter().zip(answers.chunks(8)) {
@@ -92,7 +92,7 @@ fn query_ends_with_last_answer_and_next_follows_after_gap() {
         let mut servers: Vec<u32> = answers.iter().map(|answer| answer.from).collect();
         servers.sort_unstable();
         servers.dedup();
-        assert_eq!(servers.len(), 8, "number of different servers of a query");
+        assert_eq!(servers.len(), 8, "wrong number of different servers in a query");
         before = query.finish.expect("the flow or query has not ended");
     }
 }

@@ -117,7 +117,7 @@ fn slow_period_includes_its_start_and_excludes_its_end() {
 #[test]
 fn receiver_is_slow_only_in_its_slow_period() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 100).1;
-    assert_eq!(ideal.took(), Some(ideal.ideal), "time of a flow before the slow period");
+    assert_eq!(ideal.took(), Some(ideal.ideal), "wrong time of a flow before the slow period");
     let (begin, end) = (Picos::from_micros(5), Picos::from_micros(20));
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
@@ -173,7 +173,7 @@ fn slow_receiver_repeats_pause_after_link_recovery() {
     fabric.run_until(Picos::from_micros(10));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 2);
     let [first, lost, again] = fabric.fabric().hosts()[1].pauses(0) else {
-        panic!("number of recorded pauses is not three")
+        panic!("the slow receiver did not record exactly three pauses")
     };
     assert_eq!(
         [first.end, lost.end, again.end],
@@ -237,6 +237,6 @@ fn slow_receiver_delays_acks_without_retransmissions() {
     fabric.add(flow(1, 0, 500 * PAYLOAD));
     let records = run(&mut fabric);
     assert_eq!(records.iter().map(|record| record.frames_resent + record.timeouts).sum::<u32>(), 0);
-    assert!(records[0].took() > records[1].took(), "the slow receiver's own flow was slow, too");
+    assert!(records[0].took() > records[1].took(), "the flow that the slow receiver sends was slow, too");
     assert!(records[0].took().expect("the flow has not ended").0 >= 500 * TAKES.0);
 }

@@ -173,7 +173,10 @@ fn routed_and_bridged_flows_take_equally_long() {
             of.map(|flow| fabric.record(flow))
         });
         let [routed, bridged] = records;
-        assert_eq!(routed, bridged, "{switches} switches, and alone as fast, too");
+        assert_eq!(
+            routed, bridged,
+            "{switches} switches: a routed flow and a bridged one take different times"
+        );
         assert!(routed.iter().all(|of| of.slowdown() >= Some(1.0)), "{routed:?}");
     }
 }

@@ -103,7 +103,7 @@ fn lossy_overload_drops_no_lossless_frames() {
             assert!((LOSSY_MOST.0 - 100..=LOSSY_MOST.0).contains(&most), "{most} bytes");
         }
         let all = DropReason::ALL.iter().map(|reason| counters.dropped(*reason)).sum::<u64>();
-        assert_eq!(all, counters.dropped(DropReason::IngressFull), "others than lossy frames are dropped");
+        assert_eq!(all, counters.dropped(DropReason::IngressFull), "a frame of a lossless class was dropped");
         let ended = |record: FlowRecord| record.finish.is_some();
         assert!(fabric.records().filter(|record| record.class == LOSSLESS).all(ended));
         assert_eq!(fabric.fabric().missing(), 0);
@@ -146,7 +146,10 @@ fn throughput_of_scheduled_fabric_equals_credit_limit() {
     let enough = u32::try_from(round_trip.div_ceil(frame)).unwrap_or(u32::MAX);
     for credits in [1, 2, 7, enough - 1] {
         let used = (sent(credits) * round_trip) as f64 / window as f64;
-        assert!((used - f64::from(credits)).abs() < 0.5, "{credits} credits carry as {used}");
+        assert!(
+            (used - f64::from(credits)).abs() < 0.5,
+            "{credits} credits carry as many frames as {used} should"
+        );
     }
     for credits in [enough + 1, PAPER.credits] {
         assert!(sent(credits).abs_diff(window / frame) <= 1, "{credits} credits do not fill the line");
@@ -191,6 +194,6 @@ fn overloaded_spines_neither_lose_nor_reorder_frames() {
             );
             fabric.fabric().digest()
         });
-        assert_eq!(digests[0], digests[1], "order of events by node and by time");
+        assert_eq!(digests[0], digests[1], "events differ between processing by node and by time");
     }
 }

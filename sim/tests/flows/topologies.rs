@@ -21,7 +21,11 @@ fn ofc_fat_tree_has_counts_and_oversubscription_of_paper() {
     let tree = FatTree::ofc(line(40, 20));
     assert_eq!((tree.hosts(), tree.cores), (256, 32));
     assert_eq!((tree.pods * tree.edges, tree.pods * tree.aggregations), (16, 32));
-    assert_eq!((tree.hosts, tree.aggregations), (16, 4), "hosts and aggregation switches per edge switch");
+    assert_eq!(
+        (tree.hosts, tree.aggregations),
+        (16, 4),
+        "wrong number of hosts or aggregation switches per edge switch"
+    );
     let plan = tree.plan(&Build::ideal());
     assert_eq!((plan.hosts(), plan.switches()), (256, 80));
     assert_eq!(rates(&plan, 0, 255), [40, 80, 80, 80, 80, 40]);
@@ -63,7 +67,7 @@ fn traffic_bypasses_failed_lines_of_leaf_spine() {
         without: vec![(0, 1), (1, 0)],
     };
     let plan = leaf_spine.plan(&Build::ideal());
-    assert_eq!(rates(&plan, 0, 2).len(), 6, "number of links around the failed lines");
+    assert_eq!(rates(&plan, 0, 2).len(), 6, "wrong number of links on the path around the failed lines");
     let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
     for from in 0..8 {
         (0..8).filter(|to| *to != from).for_each(|to| _ = fabric.add(super::flow(from, to, 3_000)));
@@ -79,7 +83,7 @@ fn flows_around_a_ring_can_deadlock_without_loss() {
     assert_eq!(
         (rates(&plan, 0, 3).len(), rates(&plan, 3, 0).len()),
         (5, 3),
-        "number of links in both directions around the ring"
+        "wrong number of links around the ring in both directions"
     );
     let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
     fabric.add_load(Listed(ring(4, 2, LOSSLESS, 10_000_000, Picos::ZERO)));
@@ -139,7 +143,7 @@ fn flow_keeps_to_its_link_of_dual_homed_host() {
     fabric.fabric_mut().set_link(At::Host(0, 1), false);
     assert!(!fabric.run_to_end(Picos::from_micros(500)));
     let ended = fabric.records().filter(|record| record.finish.is_some()).count();
-    assert!((4..=12).contains(&ended), "{ended} of 16 flows have ended without link 1");
+    assert!((4..=12).contains(&ended), "{ended} of 16 flows have ended although link 1 is down");
     let alone = |host| {
         let mut fabric = FlowFabric::new(&racks(&Build::ideal()), Seed(1), HostSettings::default());
         fabric.add(super::flow(host, 5, 30_000));

@@ -84,7 +84,11 @@ fn port_learns_exactly_its_limit_of_addresses() {
     }
     assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByLimit);
     assert_eq!(fdb.learn(T, 1, mac(3), P0), Learned::Refreshed, "known address of a full port not refreshed");
-    assert_eq!(fdb.learn(T, 1, mac(4), P1), Learned::New, "limit of one port applied to another");
+    assert_eq!(
+        fdb.learn(T, 1, mac(4), P1),
+        Learned::New,
+        "the address limit of one port was applied to another port"
+    );
     assert_eq!(
         fdb.learn(T, 1, mac(4), P0),
         Learned::RefusedByLimit,
@@ -92,7 +96,11 @@ fn port_learns_exactly_its_limit_of_addresses() {
     );
     assert_eq!(fdb.lookup(T, 1, mac(4)), Some(P1));
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
-    assert_eq!(fdb.learn(T, 1, mac(5), P0), Learned::New, "place of a moved address not reused");
+    assert_eq!(
+        fdb.learn(T, 1, mac(5), P0),
+        Learned::New,
+        "the place freed by a moved address was not reused"
+    );
     assert_eq!((fdb.learned_at(P0), fdb.refused_at(P0), fdb.refused_at(P1)), (3, 2, 0));
     assert_eq!((fdb.moved_to(P0), fdb.moved_to(P1)), (0, 1));
 }
@@ -231,7 +239,7 @@ fn address_collision_attack_fails_for_other_hash_seeds() {
     assert_eq!(
         learned_after(&attack[1..], victim, revealed_seed),
         Learned::New,
-        "victim refused although one place is free"
+        "the table refused an address although its bucket has a free place"
     );
     for other in 0..64u64 {
         for seed in [HashSeed([1 ^ 1 << other, 2]), HashSeed([1, 2 ^ 1 << other])] {

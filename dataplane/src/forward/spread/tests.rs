@@ -108,7 +108,7 @@ fn spread_by_flow_and_at_random_follows_path_weights() {
                     let bound = due / 10 + CHOICES / 500; // more than five standard deviations
                     assert!(
                         taken.abs_diff(due) <= bound,
-                        "path got {taken} of {due} expected choices with weights {weights:?}"
+                        "path was chosen {taken} times instead of {due} with weights {weights:?}"
                     );
                 }
             }

@@ -95,7 +95,7 @@ fn group_stays_reachable_while_one_member_has_link() {
     bridge.set_link(PortId(1), false);
     assert_eq!(decide(&mut bridge, 0, B, A), FIRST, "address was forgotten although its group has a link");
     let Decision::Flood(out, _) = decide(&mut bridge, 0, B, GROUP) else { panic!("frame was not flooded") };
-    assert_eq!(out, ports(&[1, 3, 5]), "first member does not represent its group");
+    assert_eq!(out, ports(&[1, 3, 5]), "the bridge did not name the group by its first member");
     bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), last_active: NOW });
     assert_eq!(decide(&mut bridge, 0, B, C), FIRST, "update of another worker was ignored");
     bridge.set_link(PortId(2), false);

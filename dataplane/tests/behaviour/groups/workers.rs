@@ -87,7 +87,11 @@ fn handed_over_frame_leaves_closed_member_for_open_one() {
     let after = frames_left_after(|[_, sends], _, store| {
         (2..6).for_each(|port| sends.batch(NOW).set_link(PortId(port), false, store));
     });
-    assert_eq!(after, ([0; 4], 2), "without an open member, frames were not dropped at their own");
+    assert_eq!(
+        after,
+        ([0; 4], 2),
+        "frames of a group without an open member were not dropped at their own port"
+    );
 }
 
 #[test] // proves: workers

@@ -119,7 +119,7 @@ fn floods_of_router_skip_long_paused_port() {
         bench.sent(V5);
     });
     let missed = drops(&bench, V4, DropReason::HostLimit);
-    assert_eq!(missed, ROUNDS, "drops at V4 differ from the number of floods");
+    assert_eq!(missed, ROUNDS, "the number of drops at port V4 differs from that of floods");
     assert_eq!(bench.store.in_use(), 0, "a host frame is still queued");
     for _ in 0..HOST_FRAMES_MAX {
         bench.send_of_host(Site::Vlan(VID), V4, &all);

@@ -48,7 +48,7 @@ fn tcp_receiver_reads_all_written_bytes() {
     let [sent, got] = [&a, &b].map(|host| counts(host).unwrap());
     assert!(
         sent.segments > got.segments,
-        "who sends nothing but the end of the flow has next to none: {sent:?} {got:?}"
+        "the host without data sent as many segments as the sender: {sent:?} {got:?}"
     );
     assert_eq!(got.marked, 0);
 }
@@ -164,7 +164,7 @@ fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> b
         if enough(counted, relay.overtaken()) {
             break;
         }
-        assert!(relay.overtaken() < OVERTAKEN_MAX, "nothing was found lost: {counted:?}");
+        assert!(relay.overtaken() < OVERTAKEN_MAX, "TCP did not detect any lost segment: {counted:?}");
         thread::sleep(Duration::from_millis(1));
     }
     Box::new(transfer).finish().unwrap();

@@ -169,7 +169,7 @@ mod tests {
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
         // Each congestion slot of a leaf takes 8 bytes in the leaf's table, and 4 in each of its three congestion points.
         let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
-        assert!(slots > 3 * 500, "the input's share is missing");
+        assert!(slots > 3 * 500, "the slots do not include the frames of the leaf's inputs");
         let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);
         fit(&kinds, 8, Some(fabric), &[], room(takes, 1)).unwrap();
         fit(&kinds, 8, Some(fabric), &[], room(takes - 1, 1)).unwrap_err();

@@ -138,12 +138,16 @@ fn qcn_target_rises_faster_after_five_cycles_of_both_kinds() {
     assert_eq!(
         (point.phase(), rates(&point).1),
         (Phase::ActiveIncrease, 4_030),
-        "phase or target after six byte and five time cycles"
+        "wrong phase or target rate after six byte and five time cycles"
     );
     point.advance(Nanos(6 * 15 * MS));
     assert_eq!((point.phase(), rates(&point).1), (Phase::HyperActiveIncrease, 4_080));
     point.sent(HALF_CYCLE);
-    assert_eq!(rates(&point).1, 4_130, "rise does not follow the kind with fewer cycles");
+    assert_eq!(
+        rates(&point).1,
+        4_130,
+        "the target rate does not rise with the lower of the two cycle counts"
+    );
     point.advance(Nanos(6 * 15 * MS + 15 * MS / 2));
     assert_eq!(rates(&point).1, 4_230);
 }

@@ -61,7 +61,7 @@ fn capfc_also_blames_port_that_becomes_heaviest() {
     assert_eq!(bench.enqueue(1, OUT, 1), []);
     assert_eq!(counts(&mut bench, OUT), [0, 2, 3, 0, 0]);
     assert_eq!(bench.enqueue(1, OUT, 1), [xoff(1, BLAMED)], "lower of two equal ports is not blamed");
-    assert_eq!(bench.enqueue(1, OUT, 1), [], "unchanged blame causes an intent");
+    assert_eq!(bench.enqueue(1, OUT, 1), [], "a blame that did not change caused an intent");
 }
 
 #[test]
@@ -134,7 +134,11 @@ fn peer_resumes_when_no_egress_port_blames_its_port() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(0, 20_000), [xoff(0, Trigger::Ingress)]);
     for egress in 1..5 {
-        assert_eq!(bench.enqueue(0, egress, 10_001), [], "second cause repeats the pause");
+        assert_eq!(
+            bench.enqueue(0, egress, 10_001),
+            [],
+            "a second cause made the policy pause the port again"
+        );
     }
     assert_eq!(bench.release(0, 20_000), [], "port resumed although four queues blame it");
     for egress in 1..4 {
@@ -144,7 +148,7 @@ fn peer_resumes_when_no_egress_port_blames_its_port() {
     assert_eq!(
         bench.enqueue(0, 2, 10_001),
         [xoff(0, Trigger::Egress(PortId(2)))],
-        "blame by one egress port pauses nothing"
+        "the port blamed by one egress port is not paused"
     );
 }
 

@@ -31,7 +31,7 @@ fn g_pfc_pauses_lower_lossless_classes_at_threshold() {
         "not exactly classes 1 and 2 are paused"
     );
     assert_eq!(bench.receive(2, 1), [], "paused classes are paused again");
-    assert_eq!(bench.receive(0, 9_999), [], "bytes of another port count");
+    assert_eq!(bench.receive(0, 9_999), [], "bytes queued by another port count for this one");
 }
 
 #[test] // proves: g-pfc

@@ -58,7 +58,7 @@ fn gfc_rate_step_ends_half_way_to_the_lower_threshold() {
 fn gfc_pause_ends_below_xon_at_any_rate_step() {
     let mut bench = bench();
     assert_eq!(bench.receive(0, 20_000), [rate(0, 6), xoff(0, Trigger::Ingress)]);
-    assert_eq!(bench.release(0, 10_000), [rate(0, 1)], "pause or rate wrong at XON");
+    assert_eq!(bench.release(0, 10_000), [rate(0, 1)], "wrong pause or rate when the queue is at XON");
     assert_eq!(bench.release(0, 1), [xon(0)]);
 }
 

@@ -142,9 +142,13 @@ fn congestion_not_due_to_peer_pauses_all_flows_of_ingress_port() {
         (None, None, None)
     );
     bench.arrive(IN, OUT, 5, 100);
-    assert_eq!(bench.next_frame(IN), Some(("pause", vec![5])), "frame does not name the new flow alone");
+    assert_eq!(
+        bench.next_frame(IN),
+        Some(("pause", vec![5])),
+        "the pause frame does not name only the new flow"
+    );
     bench.arrive(IN, OUT, 4, 100);
-    assert_eq!(bench.next_frame(IN), None, "frame due although nothing changed");
+    assert_eq!(bench.next_frame(IN), None, "a pause frame is due although nothing changed");
 }
 
 #[test] // proves: ofc; Algorithm 1, lines 7 and 8
@@ -157,7 +161,7 @@ fn local_congestion_pauses_only_flows_paused_downstream() {
     assert_eq!(
         bench.next_frame(IN),
         Some(("pause", vec![2])),
-        "frame does not name flow 2 alone; no frame of flow 9 is queued"
+        "the pause frame does not name only flow 2, the only one with queued frames"
     );
     bench.ofc.pause_flow(OUT, &key(1), Nanos(100)).unwrap();
     assert_eq!(bench.next_frame(IN), None);
