@@ -65,7 +65,7 @@ impl SparedPair {
         }
         assert_eq!(
             wants, wanted,
-            "intents differ for the policy that skipped events in its margin (left): {step:?} of {size} bytes from {from} to {to}, withheld: {is_spared}"
+            "intents without the events in the margin (left) differ: {step:?} of {size} bytes from {from} to {to}, withheld: {is_spared}"
         );
         if is_spared {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));
