@@ -62,7 +62,6 @@ pub(crate) fn apply(
     Some(())
 }
 
-/// Returns changes of single keys that would save memory, the largest saving first; with a `budget`, only a smaller budget.
 pub(crate) fn remedies(document: &Document, machine: &Machine) -> Vec<Remedy> {
     match document.memory.budget {
         Some(_) => smallest(document, machine).into_iter().collect(),

@@ -140,7 +140,8 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool of `bytes`. If frames are smaller than [`LOSSY_FRAME`], the pool's limit of frames is reached first.
+/// Returns a lossy pool of `bytes`. Frames smaller than [`LOSSY_FRAME`] reach the pool's limit of frames before that
+/// of bytes.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());

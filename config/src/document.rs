@@ -70,9 +70,8 @@ pub(crate) struct Document {
     pub(crate) punt: PuntKeys,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) ports: Vec<Port>,
-    /// True if `port` is not a list of tables; the error has been reported.
+    /// True if key `port` is not a list of tables; the error has then been reported.
     pub(crate) ports_garbled: bool,
-    /// Configuration of the running switch, if this file is a reload.
     pub(crate) running: Option<Arc<Config>>,
 }
 

@@ -1,4 +1,5 @@
-//! Groups of ports to the same destination. Their settings must not differ, because a frame may leave by any member.
+//! Groups of ports to the same destination. All ports of a group must have the same settings, because a frame may
+//! leave by any of them.
 
 use toml_span::Spanned;
 use xoff_flow_control::settings::{GroupSettings, Lacp, Member, Spread, Turns};
@@ -166,7 +167,6 @@ fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the FNV-1a hash of a switch's name, by which switches choose paths independently.
 pub(crate) fn salt(name: &str) -> u64 {
     let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)

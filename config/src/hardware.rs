@@ -49,7 +49,6 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `commit`; ideal hardware sends one frame at a time.
     pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),

@@ -127,7 +127,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[fdb]`, without `[[fdb.static]]`.
     struct FdbKeys {
         capacity: u32 = parse::integer(16..=1_048_576);
         ageing: OrOff<Nanos> = parse::or_word("never", parse::time(Nanos::from_secs(1)..=Nanos::from_secs(1_000_000)));
@@ -288,7 +287,6 @@ pub(crate) enum MemoryModel {
     Shared,
 }
 
-/// Value of `switch.policy`: policies of all or of some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
 /// Whether thresholds that are given for 1 Gb/s grow with the port's speed.
@@ -341,7 +339,6 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
 }
 
-/// Parses the name of a policy. Whether the program has a custom policy is checked elsewhere.
 fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
     if value.as_str() == Some(PolicyKind::Custom.name()) {
         return Ok(PolicyKind::Custom);
@@ -401,7 +398,6 @@ fn weight(value: &Value<'_>) -> Parsed<Service> {
         .map_err(|allowed| format!("\"strict\", or {allowed}"))
 }
 
-/// Parses `true`, or the IPv4 source address of the switch's own queries.
 fn querier(value: &Value<'_>) -> Parsed<Ipv4Addr> {
     let address = match value.as_bool() {
         Some(true) => Some(Ipv4Addr::UNSPECIFIED),

@@ -165,7 +165,7 @@ impl Config {
         machine::misfits(self, machine, None)
     }
 
-    /// Returns the error if `device` does not suit the port.
+    /// Returns an error if `device` cannot serve as the port's device.
     #[must_use]
     pub fn misfit(&self, port: PortId, device: &Device) -> Option<Problem> {
         let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);

@@ -126,7 +126,6 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
     problems
 }
 
-/// Warns if `workers` that are always busy exceed the quota: the kernel then stops all of them until the period ends.
 fn throttling(quota: &CpuQuota, workers: usize) -> Option<Problem> {
     let CpuQuota { used_max, period, file } = quota;
     let workers = workers.max(1) as u64;

@@ -1,7 +1,7 @@
-//! Memory plan of the switch: a sum with a line for each consumer.
+//! Memory plan of the switch: a sum with a line for each consumer of memory.
 //!
-//! A queued frame takes cells ([`CELL`]) of buffer memory, and a row in the frame tables. An arriving frame takes chunks of its port's
-//! packet memory.
+//! A queued frame takes cells ([`CELL`]) of buffer memory, and a row in the frame tables. An arriving frame takes
+//! chunks of its port's packet memory.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
@@ -137,7 +137,7 @@ impl Share {
         self.consumers().into_iter().fold(Held::NONE, |sum, (_, held)| sum.plus(held))
     }
 
-    /// Returns the memory for all frames but control frames.
+    /// Returns the memory for all frames except control frames.
     #[must_use]
     pub fn data(&self) -> Held {
         Share { control: Held::NONE, ..*self }.all()

@@ -65,7 +65,6 @@ fn check_accounting(document: &Document, problems: &mut Problems) {
     }
 }
 
-/// Warns if the QCN set point is not below XOFF: pauses rarely let a queue grow beyond XOFF.
 fn paused_before(keys: &QcnKeys, settings: &QcnSettings, ports: &[PortSettings], problems: &mut Problems) {
     let at = |class: Class| {
         let of_class = ports.iter().map(|port| &port.classes[class.index()]);

@@ -69,7 +69,6 @@ pub(crate) fn parse_metres(text: &str) -> Option<u64> {
     parse(text, LENGTHS)
 }
 
-/// Parses a decimal number with a unit, with at most 9 digits after the decimal point.
 fn parse(text: &str, units: &Units) -> Option<u64> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -85,7 +84,7 @@ fn parse(text: &str, units: &Units) -> Option<u64> {
     u64::try_from(digits.checked_mul(u128::from(*factor))?.div_ceil(scale)).ok()
 }
 
-/// Formats a size without a fraction, such as `64KiB`, `100KB` or `1522B`.
+/// Formats a size in the largest unit without a fraction, such as `64KiB`, `100KB` or `1522B`.
 #[must_use]
 pub fn bytes(bytes: Bytes) -> String {
     exact(

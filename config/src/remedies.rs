@@ -74,7 +74,8 @@ impl Remedy {
         format!("{} helps most: it saves {} MiB, and {suffices}", self.change, grouped(self.saved.0 >> 20))
     }
 
-    /// Adds up the savings of equal remedies for several switches; the largest comes first.
+    /// Adds up the savings of equal remedies for several switches. Returns the remedies, that with the largest saving
+    /// first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();

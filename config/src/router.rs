@@ -16,7 +16,6 @@ const NAME_LEN_MAX: usize = 15;
 
 /// Names that the kernel reserves: loopback, and directories for all interfaces in `/proc/sys/net`.
 const RESERVED: [&str; 3] = ["lo", "all", "default"];
-/// Minimum MTU for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
 
 pub(crate) fn punt_limit(document: &Document) -> PuntLimit {

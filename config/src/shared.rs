@@ -131,8 +131,8 @@ pub(crate) fn lossy_pool(
     }
 }
 
-/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere. `spare` further ports count
-/// as the largest port.
+/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere. Each of
+/// `spare` further ports counts as the largest port.
 pub(crate) fn unlimiting_pool(ports: &[PortSettings], spare: u8) -> Bytes {
     let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
     let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();

@@ -62,7 +62,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Reaction to SIGHUP, which can mean a closed terminal or a requested reload.
+/// Reaction to signal SIGHUP, which can mean that a terminal was closed or that a reload is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sighup {
     #[default]
@@ -196,7 +196,8 @@ impl PortShell {
         self.device.is_empty()
     }
 
-    /// Keeps rings and chunks of the running port if these suffice, so that its speed may fall and rise again.
+    /// Keeps rings and chunks of the running port if they suffice, so that the port's speed may fall and rise again
+    /// without a restart.
     pub(crate) fn with_rings_of(self, running: &PortShell) -> PortShell {
         let sizes = |port: &PortShell| {
             let Rings { fill, rx, tx, completion } = port.rings;

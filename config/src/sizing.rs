@@ -26,7 +26,7 @@ pub(crate) const FRAME_MIN: u64 = 64;
 
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
-/// Maximum number of entries of a ring, beyond the limits of kernels.
+/// Maximum number of entries of a ring; kernels allow fewer.
 pub(crate) const RING_MOST: u32 = 1 << 20;
 /// Maximum number of chunks that a worker keeps before it refills a fill ring (`xoff_xdp`).
 const UNFILLED: u64 = 31;
@@ -179,7 +179,8 @@ fn ring(entries: u64, least: u32) -> Option<u32> {
     (size <= RING_MOST).then_some(size)
 }
 
-/// Returns the largest number that fits, from `fitting` (fits) to `beyond` (does not). All smaller numbers must fit.
+/// Returns the largest number for which `fits` returns true, between `fitting` (which fits) and `beyond` (which does
+/// not). All smaller numbers must fit.
 pub(crate) fn largest(mut fitting: u64, mut beyond: u64, fits: impl Fn(u64) -> bool) -> u64 {
     while beyond - fitting > 1 {
         let middle = fitting + (beyond - fitting) / 2;

@@ -33,7 +33,7 @@ impl Config {
         config
     }
 
-    /// Returns true if no port has ever used this index.
+    /// Returns true if this index was never that of a port.
     #[must_use]
     pub fn is_spare(&self, index: usize) -> bool {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()

@@ -1,6 +1,7 @@
-//! Uses of a device by the machine, which end when the device becomes a port of the switch.
+//! Uses that the machine makes of a device, and that end when the device becomes a port of the switch.
 //!
-//! It is an error if that disconnects the machine or breaks another interface, and a warning if only addresses become unreachable.
+//! Such a use is an error if its end disconnects the machine or breaks another interface, and a warning if only
+//! addresses become unreachable.
 
 use std::net::IpAddr;
 

@@ -74,7 +74,6 @@ fn obeyed(draft: &Draft<'_>) -> ClassSet {
     }
 }
 
-/// Formats a time in milliseconds, rounded up to a valid setting.
 fn in_millis(time: Nanos) -> String {
     format!("{}ms", time.0 / 1_000_000 + 1)
 }

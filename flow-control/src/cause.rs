@@ -80,7 +80,7 @@ impl Cause {
     }
 }
 
-/// Number of pauses requested from a peer, by trigger.
+/// Numbers of pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
     /// Pauses whose culprit queue was unknown, or was not itself paused.

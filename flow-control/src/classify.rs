@@ -11,7 +11,7 @@ use crate::settings::{PortSettings, Trust};
 const NO_DSCP: usize = 64;
 const NO_PCP: usize = 8;
 
-/// Class table for all frames of a port.
+/// Table from which the class of each frame of a port is read.
 #[derive(Clone, Debug)]
 pub struct Classifier(Box<Tables>);
 
@@ -19,12 +19,12 @@ pub struct Classifier(Box<Tables>);
 struct Tables {
     classes: [[Class; NO_PCP + 1]; NO_DSCP + 1],
     lossless: ClassSet,
-    /// PCPs that map to lossless classes; none if DSCPs do not count.
+    /// PCPs that map to lossless classes; empty if DSCPs do not count at the port.
     lossless_pcps: ClassSet,
 }
 
 impl Classifier {
-    /// Builds a port's table.
+    /// Builds the class table of a port.
     #[must_use]
     pub fn new(port: &PortSettings) -> Classifier {
         let mut classes = [[port.default_class; NO_PCP + 1]; NO_DSCP + 1];

@@ -14,7 +14,7 @@ use crate::prefetch::prefetch;
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`.
+    /// Adds `n` to a counter or gauge.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
@@ -128,13 +128,13 @@ impl<const STEPS: usize> Default for Histogram<STEPS> {
 }
 
 impl<const STEPS: usize> Histogram<STEPS> {
-    /// Counts one value (ns).
+    /// Counts one duration (ns) in the histogram.
     #[inline]
     pub fn record(&self, nanos: u64) {
         self.record_times(nanos, 1);
     }
 
-    /// Counts a value (ns) `times` times.
+    /// Counts a duration (ns) `times` times in the histogram.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record_times(&self, nanos: u64, times: u64) {
@@ -156,13 +156,13 @@ impl<const STEPS: usize> Histogram<STEPS> {
         })
     }
 
-    /// Returns the number of values.
+    /// Returns the number of values in the histogram.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.as_flattened().iter().map(Counter::get).sum()
     }
 
-    /// Returns the sum in nanoseconds.
+    /// Returns the sum of all values in nanoseconds.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum.get()

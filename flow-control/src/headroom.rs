@@ -82,7 +82,7 @@ impl Headroom {
         }
     }
 
-    /// Returns the terms with their names, in order of time.
+    /// Returns the terms of the headroom with their names, in order of time.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [
@@ -97,7 +97,7 @@ impl Headroom {
         ]
     }
 
-    /// Returns the sum of all terms.
+    /// Returns the whole headroom: the sum of all terms.
     #[must_use]
     pub fn total(&self) -> Bytes {
         self.terms().into_iter().fold(Bytes::ZERO, |sum, (_, term)| sum.saturating_add(term))

@@ -3,7 +3,7 @@
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Number of frames and of their bytes.
+/// Number of frames, and of the bytes in these frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 #[allow(missing_docs)] // the names say it
 pub struct Load {
@@ -12,7 +12,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// No frames.
+    /// Load of no frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
     /// Returns the layer-1 bytes of frames counted by [`Bytes::of_frame`].
@@ -38,9 +38,9 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// No frames and no bytes.
+    /// Margin of no frames and no bytes: the next byte may reach a limit.
     pub const NONE: Margin = Margin { frames: 0, bytes: Bytes::ZERO };
-    /// Unlimited margin.
+    /// Margin without a limit.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
     /// Returns a margin of `bytes` in any number of frames.
@@ -50,7 +50,7 @@ impl Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// Returns the smaller number of frames and the smaller number of bytes.
+    /// Returns the margin with the smaller number of frames and the smaller number of bytes.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {

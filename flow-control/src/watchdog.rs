@@ -31,7 +31,7 @@ pub struct Watchdog {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     settings: WatchdogSettings,
-    /// Time of the next check, for an unbroken pause or for the end of a storm.
+    /// Time of the next check: for a storm by an unbroken pause, or for the end of a storm.
     next_check: Nanos,
     window: Option<Window>,
 }
@@ -81,7 +81,7 @@ impl Watchdog {
         }
     }
 
-    /// Applies new settings. Returns classes whose storm ends.
+    /// Applies new watchdog settings. Returns the classes whose storm ends.
     pub fn revise(&mut self, settings: [Option<WatchdogSettings>; CLASSES]) -> ClassSet {
         let differs = |class: &Class| self.settings(*class) != settings[class.index()];
         let others: ClassSet = Class::ALL.into_iter().filter(differs).collect();
@@ -111,12 +111,12 @@ impl Watchdog {
         self.classes[class.index()].map(|watched| watched.settings)
     }
 
-    /// Returns the next check's time.
+    /// Returns the time at which the watchdog checks next.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }
 
-    /// Returns classes with a due check.
+    /// Returns the classes that the watchdog must check at `now`.
     pub fn due(&self, now: Nanos) -> ClassSet {
         if now < self.next_look {
             return ClassSet::NONE;
@@ -339,7 +339,6 @@ mod tests {
         assert_eq!(port.look(2_200, None), Some(Change::StormEnds));
     }
 
-    /// Pauses class 3 from 50 ns to 562 ns, and again after `gap` ns.
     fn paused_twice(gap: u64) -> Port {
         let mut port = Port::with_share(98);
         port.pause(50, 1);

@@ -42,9 +42,9 @@ mod field {
 pub struct Cnm {
     pub feedback: u8,
     pub congestion_point: CongestionPointId,
-    /// Queue length minus set point, in units of 64 bytes.
+    /// Queue length minus set point at the congestion point, in units of 64 bytes.
     pub q_offset: i16,
-    /// Growth since the previous sample, in units of 64 bytes.
+    /// Growth of the queue since the previous sample, in units of 64 bytes.
     pub q_delta: i16,
     pub priority: Class,
     pub destination: MacAddr,
@@ -107,7 +107,7 @@ impl CongestionPointId {
 }
 
 impl Msdu {
-    /// Copies the first [`MSDU_MAX`] bytes of `bytes`.
+    /// Copies the first [`MSDU_MAX`] bytes of `bytes`, the sampled frame after its tags.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Msdu {
         let len = u8::try_from(bytes.len()).map_or(MSDU_MAX_U8, |len| len.min(MSDU_MAX_U8));
@@ -131,7 +131,7 @@ impl std::fmt::Debug for Msdu {
 }
 
 impl CnmFrame {
-    /// Returns the frame, without FCS.
+    /// Returns the bytes of the CNM frame, without FCS.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

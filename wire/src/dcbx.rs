@@ -44,7 +44,6 @@ pub struct Ets {
 }
 
 impl Ets {
-    /// Parses the TLV; returns `None` if the shares exceed 100 %.
     pub(super) fn read(bytes: [u8; 21]) -> Option<Ets> {
         let [first, rest @ ..] = bytes;
         let ets = Ets {
@@ -199,11 +198,9 @@ impl<'a> Cee<'a> {
     const PRIORITY_GROUPS: u8 = 2;
     const PFC: u8 = 3;
     const APPLICATIONS: u8 = 4;
-    /// Flag that the feature is in use.
     const ENABLED: u8 = 1 << 7;
     const WILLING: u8 = 1 << 6;
 
-    /// Parses the TLV; returns `None` if a nested TLV does not fit.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Cee<'a>> {
         let mut left = bytes;
         while !left.is_empty() {

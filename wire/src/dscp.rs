@@ -38,7 +38,6 @@ pub(super) fn set_type_of_service(ip: &mut [u8], value: u8) {
     ip[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Computes the new checksum (RFC 1624, equation 3): HC' = ~(~HC + ~m + m').
 fn mended(checksum: u16, before: u16, after: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
     let sum = (sum & 0xffff) + (sum >> 16);

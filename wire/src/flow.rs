@@ -103,7 +103,6 @@ pub(crate) fn until_limit(head: &[u8]) -> &[u8] {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upper {
     pub(crate) protocol: IpNextHeaderProtocol,
-    /// Offset of the protocol's header; `None` in a fragment.
     start: Option<usize>,
 }
 
@@ -124,7 +123,6 @@ impl Upper {
         Some(Upper { protocol: ip.get_next_level_protocol(), start })
     }
 
-    /// Skips IPv6 extension headers (RFC 8200 section 4).
     fn of_ipv6(packet: &[u8]) -> Option<Upper> {
         const OFFSET_AND_MORE: u16 = 0xfff9;
         let ip = Ipv6Packet::new(packet).filter(|ip| ip.get_version() == 6)?;

@@ -32,13 +32,13 @@ const MAGIC: [u8; 4] = *b"GFC1";
 #[allow(missing_docs)] // the names say it
 pub struct Rates {
     pub classes: ClassSet,
-    /// Rate steps; full rate for classes not in the frame.
+    /// Rate step of each class; full rate for classes that the frame does not name.
     pub steps: [RateStep; CLASSES],
     pub time: Quanta,
 }
 
 impl Rates {
-    /// Adds a class with its rate step.
+    /// Adds a class with its rate step to the frame.
     #[must_use]
     pub fn with(mut self, class: Class, step: RateStep) -> Rates {
         self.classes.insert(class);

@@ -154,7 +154,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Returns the header's layout.
+    /// Returns the header's layout, from which [`Header::read`] reads the header again.
     #[inline]
     #[must_use]
     pub fn layout(&self) -> Layout {

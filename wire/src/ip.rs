@@ -4,7 +4,6 @@ use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::header::field::{IPV4_LEN, IPV6_LEN};
 
-/// Offsets of IPv4 header fields (RFC 791).
 mod ipv4 {
     pub const LENGTH: usize = 2;
     pub const FLAGS: usize = 6;
@@ -14,7 +13,6 @@ mod ipv4 {
     pub const DST: usize = 16;
 }
 
-/// Offsets of IPv6 header fields (RFC 8200 section 3).
 mod ipv6 {
     pub const LENGTH: usize = 4;
     pub const NEXT_HEADER: usize = 6;
@@ -153,7 +151,6 @@ const fn stays_on_link6(src: u128, dst: u128) -> bool {
     dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
 }
 
-/// Returns whether the source address may be unspecified, as in duplicate address detection (RFC 4862).
 const fn may_have_no_source(dst: u128) -> bool {
     dst >> 120 == 0xff
 }
@@ -183,7 +180,6 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     }
 }
 
-/// Returns the sum of the 16-bit words of up to 64 KiB. The last word may be a single byte.
 #[inline]
 pub(crate) fn words(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(2);

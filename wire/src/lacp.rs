@@ -13,7 +13,7 @@ pub const SLOW_PROTOCOLS: EtherType = EtherType(0x8809);
 /// Destination of slow protocols, which bridges never forward.
 pub const SLOW_PROTOCOLS_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x02]);
 
-/// Length of a frame in bytes, without FCS.
+/// Length of an LACP or marker frame in bytes, without FCS.
 pub const LEN: usize = 124;
 
 const SUBTYPE: u8 = 1;
@@ -137,7 +137,7 @@ impl State {
 pub struct End {
     /// Priority and address of the system; the lower value decides about the aggregation.
     pub system: (u16, MacAddr),
-    /// Key: ports of a system with equal keys may be aggregated.
+    /// Aggregation key of the port: ports of one system with equal keys may be aggregated.
     pub key: u16,
     /// Priority and number of the port.
     pub port: (u16, u16),

@@ -310,7 +310,8 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// Appends a TLV. Returns false, and changes nothing, if the frame has no space or the value is too long.
+    /// Appends a TLV to the frame. Returns false, and changes nothing, if the frame has no space or the value is too
+    /// long.
     pub fn push(&mut self, tlv: &Tlv<'_>) -> bool {
         let before = self.len;
         self.len += 2;
@@ -336,7 +337,6 @@ impl<'a> Writer<'a> {
         &self.bytes[..self.len]
     }
 
-    /// Writes the bytes if they fit, but always adds their number to `len`, which the caller checks.
     fn write(&mut self, bytes: &[u8]) {
         if let Some(into) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             into.copy_from_slice(bytes);

@@ -113,7 +113,7 @@ impl MacControl {
 }
 
 impl Pfc {
-    /// Adds a class with its pause time.
+    /// Adds a class with its pause time to the frame.
     #[must_use]
     pub const fn with(mut self, class: Class, time: Quanta) -> Pfc {
         self.classes.insert(class);
@@ -121,7 +121,7 @@ impl Pfc {
         self
     }
 
-    /// Returns enabled classes and pause times, lowest class first.
+    /// Returns the enabled classes with their pause times, lowest class first.
     pub fn iter(&self) -> impl Iterator<Item = (Class, Quanta)> {
         let times = self.times;
         self.classes.iter().map(move |class| (class, times[class.index()]))

@@ -34,7 +34,6 @@ pub(crate) mod protocol {
 
 const PIM_HELLO: u8 = 0x20;
 
-/// Fields of the protocol message that an IP packet carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried<'a> {
     pub(crate) protocol: u8,
@@ -203,7 +202,6 @@ impl<'a> Records<'a> {
         is_group(group).then_some(Records { single, list: &[], is_ipv6: false }).ok_or(MembershipError::Group)
     }
 
-    /// Checks an IGMPv3 report (RFC 3376 section 4.2) or MLDv2 report (RFC 3810 section 5.2).
     pub(crate) fn list(report: &'a [u8], is_ipv6: bool) -> Result<Records<'a>, MembershipError> {
         let (head, list) = report.split_first_chunk::<8>().ok_or(MembershipError::Truncated)?;
         let mut records = Records { single: None, list, is_ipv6 };

@@ -23,16 +23,16 @@ macro_rules! named {
         impl $type {
             /// All variants, in the enum's order.
             pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
-            /// Number of variants.
+            /// Number of variants of the enum.
             pub const COUNT: usize = $type::ALL.len();
 
-            /// Returns the index in [`Self::ALL`].
+            /// Returns the index of the variant in [`Self::ALL`].
             #[must_use]
             pub const fn index(self) -> usize {
                 self as usize
             }
 
-            /// Returns the name in metrics and configurations.
+            /// Returns the variant's name in metrics and configurations.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $($type::$variant => $name),+ }

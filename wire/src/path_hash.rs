@@ -132,7 +132,6 @@ fn payload<'a>(upper: &Upper, packet: &'a [u8]) -> Option<Payload<'a>> {
     }
 }
 
-/// Returns the payload of GRE (RFC 2784, RFC 2890).
 fn in_gre(bytes: &[u8]) -> Option<Payload<'_>> {
     const CHECKSUM: u8 = 0x80;
     const ROUTING: u8 = 0x40;
@@ -147,7 +146,6 @@ fn in_gre(bytes: &[u8]) -> Option<Payload<'_>> {
     Payload::of(EtherType(u16::from_be_bytes([t0, t1])), bytes.get(4 + 4 * options..))
 }
 
-/// Returns the payload of VXLAN (RFC 7348) or GENEVE (RFC 8926).
 fn in_udp(bytes: &[u8]) -> Option<Payload<'_>> {
     const HEADER: usize = 8;
     const VXLAN: u16 = 4789;

@@ -101,14 +101,14 @@ impl Nanos {
         Nanos(n * 1_000_000_000)
     }
 
-    /// Returns the time from `earlier` to `self`, or zero.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the time `span` later; [`Nanos::NEVER`] is returned unchanged.
+    /// Returns the time `span` after `self`; [`Nanos::NEVER`] is returned unchanged.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Nanos) -> Nanos {
@@ -284,25 +284,25 @@ impl fmt::Display for Class {
 pub struct ClassSet(pub u8);
 
 impl ClassSet {
-    /// Empty set.
+    /// Set of no classes.
     pub const NONE: ClassSet = ClassSet(0);
     /// Set of all eight classes.
     pub const ALL: ClassSet = ClassSet(0xff);
 
-    /// Returns whether `class` is a member.
+    /// Returns whether `class` is a member of the set.
     #[inline]
     #[must_use]
     pub const fn contains(self, class: Class) -> bool {
         self.0 & (1 << class.0) != 0
     }
 
-    /// Adds `class`.
+    /// Adds `class` to the set.
     #[inline]
     pub const fn insert(&mut self, class: Class) {
         self.0 |= 1 << class.0;
     }
 
-    /// Removes `class`.
+    /// Removes `class` from the set.
     #[inline]
     pub const fn remove(&mut self, class: Class) {
         self.0 &= !(1 << class.0);
@@ -315,14 +315,14 @@ impl ClassSet {
         self.0 == 0
     }
 
-    /// Returns the highest member.
+    /// Returns the highest class of the set.
     #[inline]
     #[must_use]
     pub const fn highest(self) -> Option<Class> {
         if self.is_empty() { None } else { Some(Class::from_low_bits(self.0.ilog2().to_le_bytes()[0])) }
     }
 
-    /// Returns the members, lowest first.
+    /// Returns the classes of the set, lowest first.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Class> {
         let mut rest = self.0;
@@ -358,7 +358,7 @@ pub enum Site {
 }
 
 impl Site {
-    /// Returns the VLAN identifier; 0 for a port.
+    /// Returns the VLAN identifier of the interface; 0 for a port.
     #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {

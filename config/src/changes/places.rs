@@ -6,8 +6,8 @@ use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
 
-/// Returns `new` with the ports at their indices in `running`. A port for which no index is free is reported as needing
-/// a restart.
+/// Returns the configuration `new` with each port at the index that it has in `running`. A port for which no index is
+/// free is reported as needing a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
     let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {
@@ -92,7 +92,6 @@ fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> boo
     owner(old, place.index()) == owner(new, index)
 }
 
-/// Returns the settings of a removed port: it receives nothing and sends no pauses, but its queued frames still leave.
 pub(crate) fn vacated(port: &PortSettings) -> PortSettings {
     let classes = port.classes.map(|class| ClassSettings {
         queue: class.queue,

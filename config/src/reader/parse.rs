@@ -105,7 +105,7 @@ pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
 
 const SIZE_MAX: Bytes = Bytes(1 << 50);
 
-/// Parses a size; a number without unit is in bytes.
+/// Parses a size with a unit; a number without a unit is in bytes.
 pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
     let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));

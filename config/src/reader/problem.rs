@@ -43,7 +43,7 @@ fn count(errors: usize) -> String {
 }
 
 impl Invalid {
-    /// Returns the errors, sorted by place.
+    /// Returns the errors, sorted by their places in the file.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems

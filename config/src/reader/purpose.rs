@@ -63,7 +63,7 @@ impl Purpose {
         own.or_else(|| list().filter(|_| self == Purpose::Network).map(|(key, _)| key.span))
     }
 
-    /// Returns whether a document may be of this kind. If not, reports which kind it is.
+    /// Returns whether a document may be a file for this command. If not, reports for which command it is.
     pub fn is_possible(self, root: &Value<'_>, problems: &mut Problems) -> bool {
         if self.sign(root).is_some() {
             return true;

@@ -13,7 +13,7 @@ pub(super) struct EgressQueue {
     /// Limits (bytes, frames) that replace `max` and `frames_max` once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
-    /// True if the shared egress limits do not apply to the queue.
+    /// True if the shared egress limits do not apply to this queue.
     pub(super) exempt: bool,
     pub(super) is_lossy: bool,
     pooled_bytes: Bytes,
@@ -68,7 +68,6 @@ impl EgressQueue {
         back
     }
 
-    /// Applies new limits. With `keeps_room`, larger old limits stay until the queue is empty.
     pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
         let before = *self;
         let EgressQueue { bytes, frames, .. } = before;

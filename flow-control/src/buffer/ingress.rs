@@ -133,8 +133,8 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns true if the longest frame may not fit. False for an empty queue, because no departure could end its
-    /// pause.
+    /// Returns true if the longest frame may not fit into the `left` memory. False for an empty queue, because no
+    /// departure could end its pause.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

@@ -81,7 +81,7 @@ impl Buffer {
         }
     }
 
-    /// Applies new limits; queued frames stay counted.
+    /// Applies new limits to all queues; queued frames stay counted.
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));

@@ -12,7 +12,7 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of a buffer unit (section V of the paper). A frame is picked in proportion to its units.
+/// Bytes of a buffer unit (section V of the paper). Random sampling picks a frame in proportion to its units.
 const UNIT_LEN: u64 = 256;
 /// Maximum number of random picks. The last picked frame is blamed whatever its size.
 const PICKS_MAX: u32 = 32;
@@ -94,7 +94,6 @@ impl QueuedFrames {
         self.occupied.iter().rev().copied().find(|slot| slots.0[*slot as usize].flow == flow)
     }
 
-    /// Returns the slot of a random queued frame, picked in proportion to its size (at most `size_max`).
     #[must_use]
     pub(super) fn random_unit(
         &self,

@@ -20,7 +20,7 @@ const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21
 /// Sample of a buffer's occupancy, with its feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Qoff: occupancy minus set point, in bytes.
+    /// Qoff: occupancy of the buffer minus its set point, in bytes.
     pub offset: i64,
     /// Qdelta: growth since the previous sample, in bytes.
     pub delta: i64,

@@ -72,7 +72,6 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     ended: u32,
-    /// Bytes left in the byte cycle, or end time (ns) of the time cycle.
     rest: u64,
 }
 
@@ -90,7 +89,7 @@ pub struct ReactionPoint {
 }
 
 impl ReactionPoint {
-    /// Creates a limiter at line rate.
+    /// Creates a rate limiter for one flow, which begins at line rate.
     #[must_use]
     pub fn new(settings: &ReactionSettings, line: BitRate, seed: u64) -> ReactionPoint {
         let line = line.bits_per_second();
@@ -107,7 +106,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Returns the allowed layer-1 rate.
+    /// Returns the layer-1 rate at which the flow may send.
     #[inline]
     #[must_use]
     pub fn rate(&self) -> BitRate {
@@ -120,7 +119,7 @@ impl ReactionPoint {
         BitRate::new(self.target).expect("the target rate is zero or above 1.6 Tb/s")
     }
 
-    /// Returns the limiter's phase.
+    /// Returns the phase of the rate limiter.
     #[must_use]
     pub fn phase(&self) -> Phase {
         if !self.is_limited {
@@ -151,7 +150,7 @@ impl ReactionPoint {
         self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };
     }
 
-    /// Counts sent bytes; ended byte cycles raise the rate.
+    /// Counts bytes that the flow sent; ended byte cycles raise the rate.
     pub fn sent(&mut self, bytes: Bytes) {
         if !self.is_limited {
             return;
@@ -165,7 +164,7 @@ impl ReactionPoint {
         self.raise();
     }
 
-    /// Advances to `now`; ended time cycles raise the rate.
+    /// Advances the limiter to `now`; ended time cycles raise the rate.
     pub fn advance(&mut self, now: Nanos) {
         while self.is_limited && self.time.rest <= now.0 {
             self.time.ended += 1;

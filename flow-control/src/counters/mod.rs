@@ -83,9 +83,9 @@ pub struct PortCounters {
 pub struct PuntCounters {
     /// Frames copied to the host.
     pub punted: Counter,
-    /// Frames refused because they exceeded the rate of [`crate::settings::PuntLimit`].
+    /// Frames not copied to the host, because they exceeded the rate of [`crate::settings::PuntLimit`].
     pub over_rate: Counter,
-    /// Frames refused because the queue to the host was full.
+    /// Frames not copied to the host, because the queue to the host was full.
     pub no_room: Counter,
 }
 
@@ -118,7 +118,7 @@ pub struct ClassCounters {
     pub flooded_unknown: Counter,
     /// Time at which the first frame received here was lost because memory was full (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Frames received soon after an XOFF, beyond the bytes that an obedient peer may send.
+    /// Frames received soon after an XOFF, but beyond the bytes that an obedient peer may send in that time.
     pub excess_frames: Counter,
     /// Frames received after an XOFF, later than an obedient peer would send.
     pub late_frames: Counter,
@@ -182,7 +182,8 @@ pub struct FlowCounters {
     pub resume_frames_received: Counter,
     pub requests: FlowRequests,
     pub paused: Counter,
-    /// Pauses of the whole class, because a flow table was full or queued frames belonged to unknown flows.
+    /// Pauses of the whole class instead of single flows, because a flow table was full or queued frames belonged to
+    /// unknown flows.
     pub fallbacks: Counter,
 }
 
@@ -218,7 +219,7 @@ impl ClassCounters {
         reasons.map(|reason| self.drops[reason.index()].get()).sum()
     }
 
-    /// Records the start of a pause storm.
+    /// Records the start of a pause storm in this class.
     pub fn begin_storm(&self, now: Nanos) {
         let storm = &self.last_storm;
         storm.began.set(now.0);
@@ -369,7 +370,7 @@ impl Counters {
         &self.shadows[shadow]
     }
 
-    /// Returns the port count.
+    /// Returns the number of ports.
     #[must_use]
     pub fn ports(&self) -> usize {
         self.ports.len()

@@ -26,7 +26,7 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Returns the class-enable vector of the frame.
+    /// Returns the class-enable vector of the pause frame: all classes that it pauses or resumes.
     #[must_use]
     pub const fn vector(&self) -> ClassSet {
         ClassSet(self.xoff.0 | self.xon.0 | self.refreshed.0)
@@ -34,7 +34,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// Creates a state without pauses.
+    /// Creates the state of a port that pauses no class.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -48,7 +48,7 @@ impl Held {
         }
     }
 
-    /// Changes the refresh interval.
+    /// Changes the interval at which pauses are refreshed.
     pub fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
         self.refresh = refresh;
         if self.next_refresh != Nanos::NEVER {
@@ -66,7 +66,7 @@ impl Held {
         changed
     }
 
-    /// Ends the pause of `class`; returns its duration.
+    /// Ends the pause of `class`; returns how long the pause lasted.
     pub fn xon(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| {
             self.wanted.remove(class);
@@ -108,7 +108,7 @@ impl Held {
         self.wanted.0 != self.announced.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
-    /// Advances to `now`; a refresh may fall due.
+    /// Advances to `now`, at which the refresh of a pause may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -117,7 +117,8 @@ impl Held {
         }
     }
 
-    /// Returns the due pause frame, if any. It names all paused classes, so that one timer suffices.
+    /// Returns the pause frame that is due, if any. It names all paused classes, so that one refresh timer suffices
+    /// for them.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;
@@ -135,7 +136,7 @@ impl Held {
         Some(announcement)
     }
 
-    /// Returns the time of the next refresh.
+    /// Returns the time of the next refresh of a pause.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {

@@ -23,7 +23,7 @@ struct Times {
     total: Nanos,
 }
 
-/// Resumed classes with pause durations.
+/// Classes that resume, with the durations of their pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Resumed {
@@ -33,7 +33,7 @@ pub struct Resumed {
 }
 
 impl Paused {
-    /// Creates a state without pauses for a port of this line rate.
+    /// Creates the state of a port with this line rate, whose peer pauses no class.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {
@@ -46,12 +46,12 @@ impl Paused {
         }
     }
 
-    /// Changes the line rate (a quantum is 512 bit times).
+    /// Changes the port's line rate, which determines the duration of a pause quantum (512 bit times).
     pub fn set_rate(&mut self, rate: BitRate) {
         self.rate = rate;
     }
 
-    /// Obeys a pause frame; returns resumed classes.
+    /// Obeys a pause frame of the peer; returns the classes that resume.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, times: &[Quanta; CLASSES]) -> Resumed {
         let mut resumed = self.expire(now);
         for class in classes.iter() {

@@ -34,7 +34,7 @@ impl RequestedRates {
         }
     }
 
-    /// Changes the refresh interval.
+    /// Changes the interval at which rate limits are refreshed.
     pub fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
         self.refresh = refresh;
         if self.next_refresh != Nanos::NEVER {
@@ -48,7 +48,7 @@ impl RequestedRates {
         self.due = self.wanted != self.announced || self.refresh_due;
     }
 
-    /// Returns the rate step requested from the peer.
+    /// Returns the rate step that this switch requests from the peer for `class`.
     #[must_use]
     pub const fn step(&self, class: Class) -> RateStep {
         self.wanted[class.index()]
@@ -61,7 +61,7 @@ impl RequestedRates {
         self.due
     }
 
-    /// Advances to `now`; a refresh may fall due.
+    /// Advances to `now`, at which the refresh of a rate limit may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -85,7 +85,7 @@ impl RequestedRates {
         rates
     }
 
-    /// Forgets all sent rates after a link loss.
+    /// Forgets all rates sent to the peer, because the peer forgets them at a link loss.
     pub fn forget_announced(&mut self) {
         self.announced = [RateStep::FULL; CLASSES];
         self.refresh_due = false;
@@ -93,7 +93,7 @@ impl RequestedRates {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Returns the time of the next refresh.
+    /// Returns the time of the next refresh of a rate limit.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {
@@ -101,7 +101,7 @@ impl RequestedRates {
     }
 }
 
-/// Rate steps that this switch obeys on request of the peer, with expiry.
+/// Rate steps that the peer requested and this switch obeys, with their expiry.
 #[derive(Clone, Debug)]
 pub struct KeptRates {
     line: BitRate,
@@ -112,7 +112,7 @@ pub struct KeptRates {
 }
 
 impl KeptRates {
-    /// Creates a state without limits for a port of this line rate.
+    /// Creates the state of a port with this line rate, whose peer requests no limit.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -123,7 +123,7 @@ impl KeptRates {
         }
     }
 
-    /// Changes the line rate (a quantum is 512 bit times).
+    /// Changes the port's line rate, which determines the duration of a pause quantum (512 bit times).
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }
@@ -141,7 +141,7 @@ impl KeptRates {
         ClassSet(changed.0 | named.0)
     }
 
-    /// Ends expired limits; returns their classes.
+    /// Ends expired rate limits; returns their classes.
     #[inline]
     pub fn expire(&mut self, now: Nanos) -> ClassSet {
         if now < self.next_expiry {
@@ -155,20 +155,20 @@ impl KeptRates {
         over
     }
 
-    /// Returns the step obeyed for `class`.
+    /// Returns the rate step that this switch obeys for `class`.
     #[must_use]
     pub const fn step(&self, class: Class) -> RateStep {
         self.steps[class.index()]
     }
 
-    /// Returns `class`'s rate limit.
+    /// Returns the rate limit that this switch obeys for `class`.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         let step = self.step(class);
         (step != RateStep::FULL).then(|| step.of(self.line))
     }
 
-    /// Returns when the next limit expires.
+    /// Returns when the next rate limit expires.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {

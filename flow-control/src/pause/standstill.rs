@@ -12,7 +12,6 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 const LOOKS: u64 = 256;
 const FREE_MAX: usize = 2;
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
-/// Size in bits of the variable part (ns) of the time between samples.
 const BETWEEN_BITS: u32 = 20;
 
 /// Last samples of the blocked classes at one port.
@@ -26,7 +25,7 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// State without samples.
+    /// State of a port at which no sample was taken.
     pub const NONE: Standstill = Standstill {
         classes: ClassSet::NONE,
         looks: 0,
@@ -41,7 +40,7 @@ impl Standstill {
         self.classes
     }
 
-    /// Returns the next sample's time.
+    /// Returns the time at which the port is sampled next.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }

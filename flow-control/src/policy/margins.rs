@@ -92,7 +92,6 @@ fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
     }
 }
 
-/// Takes random steps. Returns those that used up a margin, each with whether the next byte had an effect.
 fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut pair = SparedPair::new(kind);

@@ -36,7 +36,7 @@ pub use crate::buffer::Margin;
 pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Number of a flow without a table entry.
+/// Number that stands for a flow without an entry in OFC's table.
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// Policy of one class.

@@ -1,6 +1,5 @@
 use xoff_wire::units::Bytes;
 
-/// Fraction from 0 to 1 in units of 2^-32, applied without a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share(u64);
 

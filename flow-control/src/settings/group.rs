@@ -44,7 +44,7 @@ pub struct Member {
 pub enum Spread {
     /// All frames of a flow take the same path.
     Flow,
-    /// Each frame takes the next path, in this order.
+    /// Each frame takes the next path, in an order of this kind.
     Frame(Turns),
     /// Each frame takes a random path with few queued bytes of the frame's class and higher ones (DeTail).
     Adaptive {

@@ -14,13 +14,13 @@ pub enum Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct LossyPool {
-    /// Size of the pool in bytes.
+    /// Size of the lossy pool in bytes.
     pub bytes: Bytes,
     pub frames: u32,
 }
 
 impl LossyPool {
-    /// Pool without a limit.
+    /// Lossy pool without a limit.
     pub const UNLIMITED: LossyPool = LossyPool { bytes: Bytes::MAX, frames: u32::MAX };
 
     /// Returns the part of the pool for a worker that owns `own` of `all` ports.
@@ -66,7 +66,7 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Pool without limits.
+    /// Shared pool without limits.
     pub const UNLIMITED: SharedMemory = SharedMemory {
         pool: Bytes::MAX,
         ingress_limit: Bytes::MAX,

@@ -68,7 +68,7 @@ impl SwitchSettings {
     }
 }
 
-/// Returns ports for which `holds` returns true.
+/// Returns the ports for which `holds` returns true.
 pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings) -> bool) -> PortSet {
     let ids = (0..=u8::MAX).map(PortId);
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
@@ -213,7 +213,7 @@ pub struct PortSettings {
     /// MAC address, source of control frames.
     pub mac: MacAddr,
     pub speed: BitRate,
-    /// Maximum rate of sent frames, if it is below the line rate.
+    /// Maximum rate at which the port sends, if it is below the line rate.
     pub max_rate: Option<BitRate>,
     /// Longest frame in bytes, without FCS and [`xoff_wire::units::TAGS`].
     pub mtu_frame: u32,
@@ -336,7 +336,7 @@ pub struct ClassSettings {
     pub xoff: Bytes,
     /// Ingress queue length below which XON is sent.
     pub xon: Bytes,
-    /// Ingress bytes beyond `xoff`; zero in a lossy class.
+    /// Bytes that the ingress queue may hold beyond `xoff`; zero in a lossy class.
     pub headroom: Bytes,
     /// Ingress frames at which XOFF is also sent, because small frames use up slots. `u32::MAX` means no limit.
     pub xoff_frames: u32,
@@ -419,7 +419,7 @@ pub enum WatchdogAction {
 }
 
 impl ClassSettings {
-    /// Returns the maximum ingress bytes, headroom included.
+    /// Returns the maximum bytes of the class at ingress, headroom included.
     #[must_use]
     pub const fn ingress_most(&self) -> Bytes {
         let beyond_reserve = match self.lossless {
@@ -462,19 +462,19 @@ pub enum Service {
 }
 
 impl PortSettings {
-    /// Returns the maximum rate of sent frames.
+    /// Returns the maximum rate at which the port sends.
     #[must_use]
     pub fn sending_rate(&self) -> BitRate {
         self.max_rate.map_or(self.speed, |rate| rate.min(self.speed))
     }
 
-    /// Returns the lossless classes.
+    /// Returns the lossless classes of the port.
     #[must_use]
     pub fn lossless(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.classes[class.index()].lossless).collect()
     }
 
-    /// Returns classes for which XOFF is sent.
+    /// Returns the classes for which the port sends XOFF.
     #[must_use]
     pub fn sends(&self) -> ClassSet {
         let lossless = self.lossless();

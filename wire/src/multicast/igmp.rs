@@ -15,7 +15,7 @@ mod kind {
     pub const REPORT_V3: u8 = 0x22;
 }
 
-/// Maximum response time of IGMPv1 queries, which do not carry it.
+/// Maximum response time assumed for IGMPv1 queries, which carry none.
 const RESPONSE_V1: Nanos = Nanos::from_secs(10);
 
 #[inline]

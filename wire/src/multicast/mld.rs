@@ -23,7 +23,6 @@ pub(crate) fn role(message: &[u8]) -> Option<Role> {
     }
 }
 
-/// Returns whether the hop-by-hop header has the Router Alert option for MLD (RFC 2711).
 fn has_router_alert(packet: &[u8]) -> bool {
     let Some([_, len, rest @ ..]) = packet.get(IPV6_LEN..).filter(|_| packet[6] == protocol::HOP_BY_HOP)
     else {

@@ -7,26 +7,26 @@ use super::{PORTS_MAX, PortId};
 pub struct PortSet([u64; PORTS_MAX / 64]);
 
 impl PortSet {
-    /// Empty set.
+    /// Set of no ports.
     pub const NONE: PortSet = PortSet([0; PORTS_MAX / 64]);
 
     /// Set of all ports.
     pub const ALL: PortSet = PortSet([u64::MAX; PORTS_MAX / 64]);
 
-    /// Returns whether `port` is a member.
+    /// Returns whether `port` is a member of the set.
     #[inline]
     #[must_use]
     pub const fn contains(&self, port: PortId) -> bool {
         self.0[port.index() / 64] & (1 << (port.index() % 64)) != 0
     }
 
-    /// Adds `port`.
+    /// Adds `port` to the set.
     #[inline]
     pub const fn insert(&mut self, port: PortId) {
         self.0[port.index() / 64] |= 1 << (port.index() % 64);
     }
 
-    /// Removes `port`.
+    /// Removes `port` from the set.
     #[inline]
     pub const fn remove(&mut self, port: PortId) {
         self.0[port.index() / 64] &= !(1 << (port.index() % 64));
@@ -39,14 +39,14 @@ impl PortSet {
         self.0 == [0; PORTS_MAX / 64]
     }
 
-    /// Returns the member count.
+    /// Returns the number of ports in the set.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Returns the intersection with `other`.
+    /// Returns the ports that are in both sets.
     #[inline]
     #[must_use]
     pub fn and(mut self, other: &PortSet) -> PortSet {
@@ -54,7 +54,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the union with `other`.
+    /// Returns the ports that are in either set.
     #[inline]
     #[must_use]
     pub fn or(mut self, other: &PortSet) -> PortSet {
@@ -62,7 +62,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the members of `self` that are not in `other`.
+    /// Returns the ports of this set that are not in `other`.
     #[inline]
     #[must_use]
     pub fn without(mut self, other: &PortSet) -> PortSet {
@@ -70,7 +70,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the lowest member that is not below `from`.
+    /// Returns the lowest port of the set that is not below `from`.
     #[must_use]
     pub fn first_from(&self, from: PortId) -> Option<PortId> {
         let start = from.index() / 64;
@@ -86,7 +86,7 @@ impl PortSet {
         }
     }
 
-    /// Returns the lowest member that is not below `from`; if there is none, the lowest member.
+    /// Returns the lowest port of the set that is not below `from`; if there is none, the lowest port of the set.
     #[inline]
     #[must_use]
     pub fn next_from(&self, from: PortId) -> Option<PortId> {
@@ -98,7 +98,7 @@ impl PortSet {
         self.first_from(from).or_else(|| self.first_from(PortId(0)))
     }
 
-    /// Returns members, lowest first.
+    /// Returns the ports of the set, lowest first.
     pub fn iter(self) -> impl Iterator<Item = PortId> {
         let mut rest = self;
         std::iter::from_fn(move || {

@@ -57,9 +57,9 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// All queued flows: congestion is original, or the peer has paused the class.
+    /// All queued flows, because the peer has paused no flow (original congestion) or the whole class.
     All,
-    /// Flows in the `congested_flow_tab`: congestion is local.
+    /// Flows that the peer has paused (`congested_flow_tab`), because congestion is local.
     Paused,
 }
 
@@ -259,7 +259,7 @@ impl Ofc {
         self.egress[egress.index()].congested.next_expiry()
     }
 
-    /// Returns whether a flow frame is due at `port`.
+    /// Returns whether a frame that pauses or resumes flows is due at `port`.
     #[must_use]
     pub fn is_due(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].is_due()
@@ -302,7 +302,7 @@ impl Ofc {
         Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
-    /// Marks due frames as sent without sending them, for a shadow policy ([`super::Shadow`]).
+    /// Marks due flow frames as sent without sending them, because a shadow policy ([`super::Shadow`]) sends none.
     pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];

@@ -1,7 +1,7 @@
-//! OFC's `pause_frame_tab` of one ingress port: flows that its peer is requested to pause, and the state last sent for
-//! each.
+//! OFC's `pause_frame_tab` of one ingress port: flows that the port's peer is requested to pause, each with the state
+//! (paused or resumed) last sent.
 //!
-//! A frame is due while a state is unsent, and for periodic refreshes.
+//! A frame is due while such a state is unsent, and for periodic refreshes.
 
 use xoff_wire::units::{Nanos, PortId};
 
@@ -93,7 +93,8 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Forgets sent states, because the peer has lost them. Calls `each` for every dropped resume.
+    /// Forgets the states sent for each flow, because the peer has lost them. Calls `each` for every flow whose
+    /// resume is dropped.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;
