@@ -119,7 +119,7 @@ pub trait FrameStore {
 
     fn free(&mut self, frame: Frame);
 
-    /// Prefetches the data needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
+    /// Prefetches the data that the switch needs when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
     #[inline]
     fn leaves_soon(&self, slot: u32) {
         let _ = slot;

@@ -53,8 +53,6 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Returns whether the limit allows a punt. Transit packets may use half of the burst; an eighth is for protocols
-    /// of the link.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = match reason {
             PuntReason::Lldp | PuntReason::Lacp => 0,

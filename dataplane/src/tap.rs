@@ -12,11 +12,11 @@ use crate::frame::{Frame, FrameStore};
 /// Maximum taps on a switch.
 pub const TAPS_MAX: usize = 4;
 
-/// Identifier of a tap.
+/// Identifier by which a tap can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(pub u64);
 
-/// Observation of a frame by a tap.
+/// Frame that a tap observes: where it is, its class, and what happened to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Sighting {
@@ -29,7 +29,7 @@ pub struct Sighting {
     pub event: FrameEvent,
 }
 
-/// Event of an observed frame.
+/// What happened to an observed frame: received, sent to the driver, or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum FrameEvent {

@@ -169,8 +169,8 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns the number of queued frames by class, after the hosts have stopped. The queued bytes limit it, because no counter has frames
-/// lost in the kernel.
+/// Returns the number of queued frames by class, after the hosts have stopped. The number is limited by the counted
+/// bytes of the queues, because no counter shows frames lost in the kernel.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));

@@ -92,7 +92,7 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     }
 }
 
-/// Reads until two readings agree, because one reading may mix old and new values.
+/// Reads counters until two readings agree, because a single reading may mix old and new values.
 pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut before = read();
     loop {

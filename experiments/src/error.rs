@@ -40,7 +40,6 @@ pub enum FabricError {
 }
 
 pub(crate) const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
-/// Unix group of FRR; members may use the sockets of its daemons.
 pub(crate) const GROUP: &str = "frrvty";
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 

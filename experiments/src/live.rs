@@ -65,7 +65,7 @@ impl<'a> Live<'a> {
         volume.expect("the receiver does not count this sender separately").line_bytes.get()
     }
 
-    /// Returns a host's received bytes, with preambles and gaps.
+    /// Returns the bytes that a host has received, with preambles and gaps.
     pub fn received(&self, to: HostId) -> u64 {
         self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }

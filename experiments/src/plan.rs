@@ -107,7 +107,7 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// XOFF threshold as line time: its bytes keep the line busy while a sender waits for a core after XON.
+/// XOFF threshold, as the line time of its bytes: they keep the line busy while a sender waits for a core after XON.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
@@ -146,7 +146,7 @@ impl Plan {
         self.line
     }
 
-    /// Labels the plan with its point in a sweep, such as `senders=8`, for raw data.
+    /// Labels the plan in raw data with its point in a sweep, such as `senders=8`.
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
@@ -303,7 +303,6 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// Returns a switch's configuration: settings of plan and `variant`, overridden by user settings (`over`).
     fn document<'de>(
         &self,
         switch: SwitchId,

@@ -22,7 +22,8 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Finds a source port by probe frames, which receive counters of the next switches show.
+    /// Finds the UDP source port with which a flow leaves by a certain path: receive counters of the next switches
+    /// show the path of probe frames.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -84,7 +85,6 @@ impl PortProbe<'_> {
     }
 }
 
-/// Sends probe frames until a counter of `came` grows; returns its index.
 fn find_path(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,

@@ -42,7 +42,6 @@ struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// Begin of the current pause, set before the XOFF is sent.
     held_since: u64,
 }
 

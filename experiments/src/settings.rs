@@ -26,7 +26,6 @@ impl From<bool> for Setting {
 }
 
 impl From<u64> for Setting {
-    /// Converts a number, limited to the 63 bits of TOML's integers.
     fn from(number: u64) -> Setting {
         Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -70,7 +69,8 @@ impl Setting {
     }
 }
 
-/// Settings of switches by path; later ones win. Table `trunk` is for ports between switches.
+/// Settings of switches by path; the last value of a path applies. Table `trunk` has settings of ports between
+/// switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
@@ -92,8 +92,8 @@ impl Settings {
         self
     }
 
-    /// Returns the paths that a user setting of `path` changes: `path`, and the same key in copies that still equal the
-    /// original.
+    /// Returns the paths that a user setting of `path` changes: `path` itself, and the same key in copied tables
+    /// whose value still equals the original.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));

@@ -164,7 +164,6 @@ impl RunningFabric for Simulation<'_> {
     }
 }
 
-/// Returns a switch's settings with MAC addresses, as a live start adds them.
 fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     let mut settings = config.switch.clone();
     for at in plan.ports_of(switch) {

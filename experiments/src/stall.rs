@@ -11,7 +11,8 @@ use xoff_wire::units::Nanos;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum duration; durations are uniformly distributed from zero. Zero means no stalls.
+    /// Maximum duration of a stall. Durations are uniformly distributed from zero to this maximum; zero means no
+    /// stalls.
     pub longest: Nanos,
     pub every: Nanos,
     pub wake: Nanos,
@@ -20,7 +21,7 @@ pub struct Stall {
 const EVERY: Nanos = Nanos::from_secs(1);
 /// Minimum of `every`; below, runs take extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum of `wake`; longer delays are stalls.
+/// Maximum of `wake`, the delay of a wakeup; longer delays are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {

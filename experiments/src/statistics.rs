@@ -37,7 +37,6 @@ pub struct Interval {
     pub runs: usize,
 }
 
-/// Quantiles (97.5 %) of Student's t by degrees of freedom.
 const T_975: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -58,7 +57,8 @@ impl Interval {
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a share of runs. Unlike Student's, it is not empty if all runs agree.
+    /// Returns Wilson's score interval of a share of runs. Unlike Student's interval, it keeps a width if all runs
+    /// agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -98,7 +98,6 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// Creates a headline for the share of runs with an event (values 0 or 1).
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }
@@ -112,7 +111,6 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 /// Confidence intervals by JSON path of the result, such as `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
 
-/// JSON keys of settings, counts and time series, which are no results.
 const LEFT_OUT: [&str; 11] = [
     "senders",
     "light_percent",

@@ -45,8 +45,8 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Events grouped by node (place), and ordered by time within a node. The value is the reach: the minimum time to
-    /// affect a neighboring node.
+    /// Processing order by node (place), and by time within a node. The value is the reach: the minimum time in which
+    /// an event affects a neighboring node.
     ByPlace(Picos),
 }
 

@@ -7,7 +7,7 @@ use crate::time::Picos;
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// Returns the number as an index into the nodes of the plan.
+    /// Returns the node's number as an index into the nodes of the plan.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

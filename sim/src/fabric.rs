@@ -59,7 +59,7 @@ pub struct Tally {
 /// Event that the simulation has processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
-    /// The last bit of a frame left this end of a link.
+    /// The last bit of a frame has left a node at this end of a link.
     Left(End),
     /// A frame reached this end of a link, or was lost on the way to it.
     Arrived(End),
@@ -68,7 +68,7 @@ pub enum FabricEvent {
 }
 
 impl FabricEvent {
-    /// Returns the event's node.
+    /// Returns the node at which the event happened.
     #[must_use]
     pub const fn node(self) -> NodeId {
         match self {
@@ -129,8 +129,8 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
         self.at_dataplane(switch, |node, net| node.request(Request::Restart(settings, begins), net));
     }
 
-    /// Calls a function that may change a switch, unless it is one of a scheduled fabric. Panics if the switch does not
-    /// exist.
+    /// Calls a function that may change a switch, unless the switch is one of a scheduled fabric, which has no
+    /// dataplane. Panics if the switch does not exist.
     pub fn at_dataplane(&mut self, switch: u32, done: impl FnOnce(&mut SwitchNode, &mut Net)) {
         if let Some(node) = self.switches[switch as usize].dataplane() {
             done(node, &mut self.net);
@@ -191,13 +191,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.now()
     }
 
-    /// Returns the counts of processed events.
+    /// Returns the numbers of processed events and of frames that reached the end of a link.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Returns a hash of all events.
+    /// Returns a hash of all processed events; equal runs have equal hashes.
     #[must_use]
     pub fn digest(&self) -> u64 {
         Trace::digest(&self.traces)
@@ -225,7 +225,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// Takes a link down or up; frames in flight are lost. Panics if no link ends at `at`.
+    /// Takes a link down or up. Frames in flight on a link that goes down are lost. Panics if no link ends at `at`.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
         let other = self.net.links.back(one);
@@ -326,14 +326,15 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.reach
     }
 
-    /// Advances the time to `end`; no event may be due before.
+    /// Advances the simulated time to `end`. No event may be due before `end`.
     pub fn wait_until(&mut self, end: Picos) {
         if end <= END {
             self.net.links.now = self.net.now().max(end);
         }
     }
 
-    /// Processes events until none is left. It never returns after a deadlock, in which pauses are refreshed forever.
+    /// Processes events until none is left. Never returns after a deadlock, in which switches refresh their pauses
+    /// forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }

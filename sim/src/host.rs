@@ -114,7 +114,7 @@ impl Host {
         self.out_of_order
     }
 
-    /// Returns the gate, which obeys and counts received pauses.
+    /// Returns the host's gate, which obeys and counts received pauses.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate

@@ -48,7 +48,7 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Table of node numbers. A file numbers all nodes together; a plan numbers hosts and switches separately.
+/// Numbers of nodes in a topology file, which numbers all nodes together. A plan numbers hosts and switches separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Option<Name>>,
@@ -107,7 +107,7 @@ impl Nodes {
         self.node(name).interfaces[usize::from(port)]
     }
 
-    /// Returns the number of hosts.
+    /// Returns the number of hosts in the topology file.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         u32::try_from(self.hosts.len()).expect("NODES_MAX fits 32 bits")

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
-/// Deadlines until which each driver operation is blocked.
+/// Times until which a fault blocks operations of a simulated driver.
 #[derive(Clone, Debug, Default)]
 pub struct Impairments {
     looks_from: Nanos,
@@ -33,13 +33,13 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true if the driver is blocked, or its block ends right now, so that a poll is scheduled anyway.
+    /// Returns true if a stall blocks the driver, or ends right now: a poll is then scheduled anyway.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
     }
 
-    /// Returns true while completions are delayed.
+    /// Returns true while a fault delays completions of sent frames.
     #[must_use]
     pub fn completes_late(&self, now: Nanos) -> bool {
         now < self.completes_from
@@ -51,7 +51,7 @@ impl Impairments {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns the time of the driver's next poll: `wanted`, or the end of the block if that is later.
+    /// Returns when the driver polls next: at `wanted`, or when its stall ends if that is later.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)
@@ -70,7 +70,7 @@ impl Impairments {
         healed
     }
 
-    /// Returns true if no impairment is active.
+    /// Returns true if no fault blocks or delays the driver at `now`.
     #[must_use]
     pub fn is_well(&self, now: Nanos) -> bool {
         !self.stalls(now) && !self.completes_late(now) && self.sends_from.is_empty()

@@ -13,15 +13,15 @@ pub trait Node {
     /// Processes a frame whose last bit has arrived; the node now owns the frame.
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
 
-    /// Processes the departure of a frame's last bit; the line is now free.
+    /// Processes the departure of a frame's last bit from this node. The line at `port` is now free.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup. Several wakeups may be scheduled at once.
+    /// Processes a wakeup of this node. Several wakeups may be scheduled at once.
     fn due(&mut self, net: &mut Net);
 
-    /// Processes a change of the link, on which frames in flight were lost.
+    /// Processes a change of the link at `port`. Frames in flight on the link were lost.
     ///
-    /// Frames that a node sends on a down line are lost.
+    /// Frames that a node sends on a link that is down are lost.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
@@ -36,7 +36,7 @@ pub trait Node {
     fn holds(&self) -> u64;
 }
 
-/// Number of a node, and of its first link.
+/// Number of a node, and of the node's first link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
@@ -123,7 +123,7 @@ impl Net {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup of a node at `time`, or now if that is past.
+    /// Schedules a wakeup of a node at `time`, or now if `time` is past.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

@@ -68,7 +68,7 @@ pub enum PlanError {
     TooManyEnds(usize),
 }
 
-/// Plan of a fabric: kinds of switches, forwarding, hosts and links.
+/// Plan of a fabric: settings and forwarding tables of switches, hosts, and links.
 #[derive(Debug, Default)]
 pub struct Plan {
     smallest: Option<Bytes>,
@@ -100,7 +100,7 @@ impl Plan {
         self.link(At::Host(host, link), At::Switch(switch, port), line);
     }
 
-    /// Adds a link; both directions have the same line.
+    /// Adds a link. Both directions have the rate and delay of `line`.
     pub fn link(&mut self, a: At, b: At, line: Line) {
         self.links.push((a, b, line));
     }
@@ -129,7 +129,7 @@ impl Plan {
         number(self.switches.len())
     }
 
-    /// Returns all links; each appears once, not once per direction.
+    /// Returns all links of the plan; each appears once, not once per direction.
     #[must_use]
     pub fn links(&self) -> &[(At, At, Line)] {
         &self.links

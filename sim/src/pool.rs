@@ -12,7 +12,6 @@ use crate::time::Picos;
 pub(crate) use chain::Chain;
 
 const HEAD: usize = 128;
-/// Number of free bytes before a frame, into which switches insert tags.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;

@@ -7,7 +7,6 @@ use crate::calendar::Parts;
 use crate::ends::{End, Line};
 use crate::time::{Pace, Picos};
 
-/// Returns the reach: the minimum time in which a transmission of `smallest` bytes crosses a link.
 pub(crate) fn reach(directions: &[(End, End, Line)], smallest: Bytes) -> Picos {
     let empty = |line: &Line| Pace::of(line.rate).time_of(smallest).after(line.delay);
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))

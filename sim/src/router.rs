@@ -28,7 +28,7 @@ impl Router {
         Router { interfaces: interfaces.collect(), routes: Routes::default() }
     }
 
-    /// Adds an IP address that belongs to the router itself.
+    /// Adds an IP address that belongs to the router itself, not to a host.
     pub fn own(&mut self, address: Ipv4Addr) {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }

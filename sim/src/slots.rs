@@ -3,7 +3,7 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Bit in a slot whose frame has been sent, but which the driver still keeps.
+/// Bit in the number of a slot whose frame has been sent, although the driver has not yet completed it.
 const SENT: u32 = 1 << 31;
 
 #[derive(Debug)]

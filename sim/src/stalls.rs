@@ -12,7 +12,7 @@ pub struct Stalls {
     pub gap: Nanos,
     /// Range of uniformly distributed stall durations.
     pub length: RangeInclusive<Nanos>,
-    /// Time at and after which no stall begins.
+    /// Time from which on no stall begins.
     pub until: Nanos,
 }
 

@@ -22,7 +22,7 @@ use driver_backlog::DriverBacklog;
 pub use driver_backlog::ImpairmentCounts;
 pub(crate) use driver_backlog::Request;
 
-/// Simulated switch: the real dataplane with a simulated driver, which handles events at once unless it is
+/// Simulated switch: the real dataplane with a simulated driver, which handles events at once unless the driver is
 /// [impaired](SwitchNode::stall).
 #[derive(Debug)]
 pub struct SwitchNode {
@@ -131,7 +131,6 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Forwards and transmits frames after an event. Not inlined, to save instruction cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();

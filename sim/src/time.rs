@@ -35,7 +35,7 @@ impl Picos {
         Nanos(self.0 / PER_NANO)
     }
 
-    /// Returns the time that is `span` later.
+    /// Returns the time `span` after this time.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Picos) -> Picos {
@@ -66,7 +66,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Converts a rate.
+    /// Converts the rate of a line.
     #[must_use]
     pub const fn of(rate: BitRate) -> Pace {
         let per_second = 8 * PER_SECOND;

@@ -1,6 +1,5 @@
 use crate::time::Picos;
 
-/// Multiplier of the hash: the digits of the golden ratio, which mix bits well.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]

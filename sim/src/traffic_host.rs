@@ -46,7 +46,7 @@ pub struct TrafficSettings {
 pub struct Habits {
     /// Minimum sleep after data was received, and before a timer expires.
     pub nap: Nanos,
-    /// Delay between a wakeup and the time at which the program runs.
+    /// Delay between the wakeup of the traffic program and the time at which it runs.
     pub wake: Nanos,
     /// Number of bytes in the driver at which the program stops handing over frames.
     pub commit: Bytes,
@@ -130,7 +130,7 @@ impl TrafficHost {
         self.sending.push_back(packet);
     }
 
-    /// Returns the host's report about the time up to `now`.
+    /// Returns the host's report of sent and received frames up to `now`.
     #[must_use]
     pub fn report(&self, now: Picos) -> HostReport {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))

@@ -343,7 +343,7 @@ fn frame_already_on_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The line's frame ends after 122 ns. The block ends after 100 ns, when another frame already waits.
+/// The frame on the line ends after 122 ns. The block of the line ends after 100 ns, when another frame already waits.
 #[test]
 fn line_block_that_ends_during_a_frame_delays_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());

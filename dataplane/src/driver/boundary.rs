@@ -136,7 +136,7 @@ pub trait Boundary {
     }
 }
 
-/// [`Boundary`] that records no calls.
+/// [`Boundary`] that only forwards calls and records none.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

@@ -84,7 +84,7 @@ pub trait Environment<P, S> {
         false
     }
 
-    /// Reports that this loop obeyed a pause frame.
+    /// Reports that this driver loop obeyed a pause frame of a peer.
     fn pause_obeyed(&mut self) {}
 
     /// Reports that the loop at `now` sent an XOFF.
@@ -185,7 +185,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause and rate frames, after forwarding, because frames dropped there need no pause.
+    /// Sends the pause and rate frames that are due. Called after forwarding, because frames that forwarding drops
+    /// need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -234,7 +235,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     }
 }
 
-/// Releases all frames transmitted by the port. Returns whether there were any.
+/// Releases all frames that the port has transmitted. Returns whether there were any such frames.
 pub fn reap<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
@@ -249,7 +250,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives at most [`BATCH`] descriptors per hardware queue. Returns the number of frames.
+/// Receives at most [`BATCH`] descriptors from each hardware queue of the port. Returns the number of frames.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,

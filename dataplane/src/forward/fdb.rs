@@ -13,7 +13,6 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// Minimum number of table positions that one sweep checks for aged entries (about a microsecond).
 const SWEEP_PLACES: usize = 256;
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
@@ -23,7 +22,7 @@ pub(super) enum Learned {
     Moved {
         from: PortId,
     },
-    /// The address was known at this port. Other workers' replicas need an update, or they would age it.
+    /// The address was known at this port. Replicas of other workers need an update, or the address would age there.
     Renewed,
     Refreshed,
     Static,
@@ -186,7 +185,8 @@ impl Fdb {
         }
     }
 
-    /// Applies another worker's update, unless this replica is newer. That worker has checked the port's limit.
+    /// Applies another worker's update, unless this replica is newer. The other worker has already checked the port's
+    /// limit of addresses.
     pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -244,7 +244,7 @@ impl Fdb {
         self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
     }
 
-    /// Returns the number of entries, including aged ones not yet swept.
+    /// Returns the number of entries in the database, including aged ones not yet swept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -261,7 +261,7 @@ impl Fdb {
         self.ports[port.index()].learning
     }
 
-    /// Returns how many addresses a port has learned.
+    /// Returns how many addresses the database has learned at a port.
     #[must_use]
     pub fn learned_at(&self, port: PortId) -> usize {
         self.ports[port.index()].learned
@@ -287,7 +287,7 @@ impl Fdb {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of table positions, for [`Fdb::entries_at`].
+    /// Returns the number of positions in the database's table, for [`Fdb::entries_at`].
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()

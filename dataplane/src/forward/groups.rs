@@ -14,7 +14,7 @@ impl GroupId {
     }
 }
 
-/// Participation of a port in its group, which LACP decides.
+/// Participation of a port in its group. LACP decides it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemberState {
     /// The port carries no data.

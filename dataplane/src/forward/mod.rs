@@ -36,8 +36,8 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
-    /// Ports that get a copy. A group's [first member](Groups::at) stands for one of its members. In a snooped VLAN,
-    /// ports without listeners are removed later.
+    /// Ports that get a copy of the frame. A group's [first member](Groups::at) stands for one of its members. In a
+    /// snooped VLAN, ports without listeners are removed later.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),
@@ -48,8 +48,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if later frames with the same header are forwarded identically and teach no address, at the same time and
-    /// version of the bridge.
+    /// True if later frames with the same header, at the same time and version of the bridge, are forwarded
+    /// identically and teach the bridge no address.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }
@@ -196,7 +196,6 @@ impl Bridge {
         self.fdb.take_refusal_back(self.exits[ingress.index()].at);
     }
 
-    /// Returns a number that changes whenever identical frames may be forwarded differently.
     #[inline]
     #[must_use]
     pub(crate) const fn version(&self) -> u64 {
@@ -225,7 +224,6 @@ impl Bridge {
         std::mem::replace(&mut self.multicast, table)
     }
 
-    /// Records a link change. A port without link forgets its addresses, unless another port of its group has a link.
     pub(crate) fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);

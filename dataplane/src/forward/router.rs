@@ -1,5 +1,5 @@
-//! Bridge side of a VLAN's router. Frames to the router leave the bridge, and frames from the router have no ingress
-//! port.
+//! Connection of a bridge to the router of a VLAN. Frames to the router leave the bridge, and frames from the router
+//! have no ingress port.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::Flooded;

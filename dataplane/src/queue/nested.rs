@@ -25,7 +25,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The other backup queue, never empty between steps, is being drained.
+    /// The other backup queue is being drained. It is never empty between two steps.
     Draining,
 }
 
@@ -385,7 +385,6 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True until the frame loses its flow number because its queue becomes a FIFO.
         is_numbered: bool,
     }
 

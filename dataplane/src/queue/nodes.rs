@@ -13,11 +13,11 @@ pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Received from a line. Counts at its ingress until it has left.
+    /// Frame received from a line. It counts at its ingress until it has left.
     Network,
-    /// Sent by the host. Counts at egress, and in the port's limit of host frames.
+    /// Frame sent by the host. It counts at egress, and in the port's limit of host frames.
     Host,
-    /// Control frame made by the switch. Counts in no queue.
+    /// Control frame made by the switch. It counts in no queue.
     Switch,
 }
 

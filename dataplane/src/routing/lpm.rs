@@ -8,7 +8,6 @@ const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;
 const PLACES: usize = 1 << STEP;
 
-/// Flag of a root entry that holds the number of a node.
 const NODE: u32 = 1 << 31;
 const NONE: u32 = NODE - 1;
 

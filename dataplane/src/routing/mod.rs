@@ -37,7 +37,7 @@ pub struct NextHop {
     pub interface: usize,
     pub station: Option<MacAddr>,
     pub weight: u16,
-    /// Maximum bytes of a packet, if below the MTU of the interface.
+    /// Maximum bytes of a packet to this next hop, if below the MTU of the interface.
     pub mtu: Option<u32>,
 }
 

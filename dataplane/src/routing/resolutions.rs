@@ -63,7 +63,6 @@ impl Resolutions {
         *wait
     }
 
-    /// Records that the host was asked to resolve `destination`. Returns when to ask again.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {

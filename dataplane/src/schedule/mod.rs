@@ -54,7 +54,8 @@ impl Scheduler {
         }
     }
 
-    /// Chooses the class that sends next. A weighted class that is eligible alone is not charged.
+    /// Chooses the class that sends next. A weighted class is not charged for its frames while no other class is
+    /// eligible.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };

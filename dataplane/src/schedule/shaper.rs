@@ -8,7 +8,7 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// Maximum credit, in bytes, of a stream with waiting frames.
+    /// Maximum credit, in bytes, of a stream with waiting frames, whose worker may be late.
     pub(crate) late: Bytes,
     /// Maximum credit, in bytes, of an idle stream; at most `late`.
     pub(crate) idle: Bytes,
@@ -117,7 +117,6 @@ impl Credit {
     }
 }
 
-/// Returns the maximum credits, late and idle: at least a nanosecond's worth, because `ready_at` is rounded up.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))

@@ -33,7 +33,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Brings the counts that a batch defers up to date.
+    /// Updates the counts that the open batch has deferred.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -89,7 +89,7 @@ impl Batch<'_> {
         self.switch.give_up(port, frame, store);
     }
 
-    /// Handles due timers; to be called at [`Switch::next_deadline`]. Returns whether any was due.
+    /// Handles due timers. The driver must call it at [`Switch::next_deadline`]. Returns whether any timer was due.
     #[inline]
     #[allow(clippy::must_use_candidate)]
     pub fn advance<S: FrameStore>(&mut self, store: &mut S) -> bool {
@@ -114,7 +114,7 @@ impl Batch<'_> {
         self.switch.pipeline.try_again(self.switch.now);
     }
 
-    /// Sets the source address of `port`'s control frames.
+    /// Sets the MAC address from which `port` sends control frames.
     pub fn set_mac(&mut self, port: PortId, mac: MacAddr) {
         self.switch.ports[port.index()].settings.mac = mac;
     }

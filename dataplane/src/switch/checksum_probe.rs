@@ -15,7 +15,8 @@ const EVERY: Nanos = Nanos::from_secs(1);
 const FRAMES: u8 = 16;
 /// Increase of the suspicion by one unfinished checksum. A finished checksum lowers it by one.
 const STEP: u8 = 40;
-/// Suspicion above which unfinished checksums count: three, with fewer than 40 finished ones between them.
+/// Suspicion above which unfinished checksums of a port count: at least three, with fewer than 40 finished ones
+/// between them.
 const CERTAIN: u8 = 2 * STEP;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,7 +77,6 @@ mod tests {
     use crate::switch::Workers;
     use crate::testing::{OneSlot, port_settings};
 
-    /// TCP segment of 20 bytes from 10.9.0.1 to 10.9.0.2, whose pseudo-header has the sum 0x142f.
     fn segment(protocol: u8, checksum: u16) -> Vec<u8> {
         let mut bytes =
             vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x08, 0x00, 0x45, 0, 0, 40, 0, 1, 0x40, 0, 64];

@@ -341,7 +341,6 @@ impl Switch {
         sent
     }
 
-    /// Rewrites and marks a dequeued frame. Returns it with the identical frames behind it; `None` if it was dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,

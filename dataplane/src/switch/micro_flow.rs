@@ -59,7 +59,6 @@ struct Route {
 impl Start {
     const LEN: usize = 20;
 
-    /// Masks of the first two payload bytes. For IP they select version, and DSCP or traffic class without ECN.
     const OTHER: [u8; 2] = [0, 0];
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];

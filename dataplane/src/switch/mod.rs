@@ -186,7 +186,7 @@ impl Switch {
         &self.ports[port.index()].peer.paused
     }
 
-    /// Returns the number of obeyed pause frames.
+    /// Returns the number of pause frames of peers that this worker obeyed.
     #[inline]
     #[must_use]
     pub const fn pauses_obeyed(&self) -> u64 {
@@ -206,13 +206,14 @@ impl Switch {
         self.ready.egress_active
     }
 
-    /// Returns the layer-1 bytes given to the driver of `port` and not yet released.
+    /// Returns the layer-1 bytes that this worker gave to the driver of `port` and that are not yet released.
     #[must_use]
     pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].egress.committed
     }
 
-    /// Returns whether `port` can be removed: it has no link, or has neither frames nor due pause or rate frames.
+    /// Returns whether `port` can be removed without loss: it has no link, or has neither frames nor due pause or
+    /// rate frames.
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];

@@ -43,7 +43,8 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Pipeline time from which the next frame may enter; `owed` is its fraction in 1 / rate ns.
+    /// Pipeline time from which the next frame may enter. `owed` is the rounded-off fraction of that time, in 1 /
+    /// rate ns.
     free_at: Nanos,
     owed: u64,
     /// True while the head frame waits for a full queue, and no event may have changed this.

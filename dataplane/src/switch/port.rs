@@ -141,7 +141,6 @@ impl SwitchPort {
         }
     }
 
-    /// Returns whether a control frame may leave now. Only pauses may leave when data may not.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())
@@ -278,7 +277,8 @@ impl Egress {
         self.committed -= load.on_line();
     }
 
-    /// Returns when rate limits let the next frame leave; `None` if it must first wait for a release.
+    /// Returns when rate limits let the port's next frame leave; `None` if the frame must first wait for the driver
+    /// to complete others.
     pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
         if self.is_fully_committed() {
             return None;

@@ -19,7 +19,7 @@ impl Switch {
         }
     }
 
-    /// Prefetches the state of the frame in `slot`.
+    /// Prefetches the state of the frame in `slot`, for a driver that soon releases it.
     #[inline]
     pub fn prefetch_frame(&self, slot: u32) {
         self.nodes.prefetch(slot);

@@ -12,7 +12,7 @@ use crate::queue::FrameMeta;
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
-    /// Sets the sink of punted frames; returns the previous one.
+    /// Sets the receiver of punted frames; returns the previous one.
     pub fn put_punt_sink(&mut self, sink: Box<dyn PuntSink>) -> Option<Box<dyn PuntSink>> {
         self.switch.punt_sink.replace(sink)
     }

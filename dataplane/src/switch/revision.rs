@@ -59,7 +59,7 @@ impl Revision {
         }
     }
 
-    /// Returns how many static addresses do not fit into the forwarding database.
+    /// Returns how many static addresses of the new settings do not fit into the forwarding database.
     #[must_use]
     pub const fn unplaced(&self) -> usize {
         self.unplaced

@@ -52,7 +52,6 @@ impl Switch {
         meta.len > self.len_max(egress, meta.vid, meta)
     }
 
-    /// Returns the maximum length of a frame in VLAN `vid`. An added tag counts only beyond [`TAGS`] bytes.
     #[inline]
     pub(super) fn len_max(&self, egress: PortId, vid: u16, frame: &FrameMeta) -> u32 {
         let tags = u32::from(frame.tags);
@@ -61,7 +60,8 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Returns whether a frame must wait for queue space. Host frames and frames to be dropped do not wait.
+    /// Returns whether a frame must wait for space in its egress queue. Host frames and frames to be dropped do not
+    /// wait.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop

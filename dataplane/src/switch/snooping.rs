@@ -26,7 +26,6 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Returns those of `ports` that have listeners for a multicast frame.
     pub(super) fn wanting<S: FrameStore>(&self, ports: PortSet, frame: &Frame, store: &S) -> PortSet {
         let &FrameMeta { vid, layout, .. } = self.nodes.meta(frame);
         let table = self.bridge.multicast();

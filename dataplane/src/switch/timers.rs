@@ -66,7 +66,7 @@ impl Switch {
         at.egress.ready_at(at.eligible())
     }
 
-    /// Returns whether a release may unblock a frame.
+    /// Returns whether the release of a sent frame may let another frame move.
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let ready = &self.ready;

@@ -17,7 +17,8 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum queued updates; more are discarded. Other workers then flood the station's frames, or use its old port.
+/// Maximum learned addresses that wait to be sent to other workers; more are discarded. Those workers then flood
+/// frames to the address, or use its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -92,10 +93,10 @@ pub struct Handover {
     meta: FrameMeta,
 }
 
-/// Slot and counts of a departed frame, on their way to the slot's owner.
+/// Slot and counts of a frame that left by another worker's port, on their way to the slot's owner.
 #[derive(Debug)]
 pub struct Return {
-    /// Handle of the slot, which its owner must free.
+    /// Handle of the frame's slot, which the slot's owner must free.
     pub frame: Frame,
     meta: FrameMeta,
 }

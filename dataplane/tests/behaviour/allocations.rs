@@ -46,7 +46,6 @@ struct Case {
     kind: PolicyKind,
     culprit: Culprit,
     shadows: &'static [PolicyKind],
-    /// True to mark ECN in all classes, and use WRED in the lossy ones.
     ecn: bool,
     delay: Nanos,
     is_tapped: bool,

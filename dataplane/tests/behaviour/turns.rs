@@ -1,4 +1,4 @@
-//! Order of the steps of a driver.
+//! Order of the steps in a driver loop.
 
 // This file proves promises of SPECIFICATION.md: workers
 

@@ -52,7 +52,6 @@ const HEADLINES: &[Headline<BalanceResults>] = &[
 
 const LOAD: u64 = 60;
 const MESSAGES: u64 = 120;
-/// Number of frames of a message (128 KB).
 const FRAMES: u64 = 90;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);

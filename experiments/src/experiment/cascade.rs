@@ -54,7 +54,7 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Stall from which on a run is inconclusive: a sender fills half of XOFF in this time.
+/// Stall of a switch from which on a run proves nothing: a sender fills half of XOFF in this time.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -66,7 +66,8 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Number of runs without stalls, missed pauses, flows on other paths, or steps early by at most a stall.
+    /// Number of conclusive runs: without stalls, missed pauses, flows on other paths, or steps early by at most a
+    /// stall.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,

@@ -36,7 +36,8 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Runs the policies in turns (all first runs, all second runs, ..), so that a disturbance affects all.
+/// Runs the policies in turns (all first runs, then all second runs), so that a disturbance of the machine affects
+/// all policies alike.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

@@ -17,7 +17,7 @@ use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Minimum share of its line rate that the congested port must carry at a sustainable rate.
+/// Share of its line rate that the congested port must carry; with less, the machine is too slow for this rate.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
@@ -161,7 +161,7 @@ pub struct Victim {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Smallest headroom left at any port in bytes; `None` without headroom.
+    /// Smallest headroom left unused at any port in bytes; `None` if no port has headroom.
     pub least_free_bytes: Option<u64>,
 }
 

@@ -41,7 +41,6 @@ const HEADLINES: &[Headline<IncastResults>] = &[
 
 const SENDERS: [u8; 3] = [2, 4, 8];
 const ROUNDS: u8 = 4;
-/// Number of frames of a flow; the line takes 31.5 ms for them at 100 Mb/s.
 const FRAMES: u64 = 256;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,7 +49,7 @@ const HEADERS: u64 = 18 + 20 + 8;
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload, divided by duration plus the port's transmission credit.
+    /// UDP payload of a flow, divided by its duration plus the line time that the port gained by transmission credit.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,

@@ -73,7 +73,7 @@ impl Length {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
     Variants,
-    /// No policy, because the switch's memory is too small.
+    /// No policy promises losslessness, because the switch's memory is too small.
     Nobody,
 }
 
@@ -177,7 +177,8 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that switches accept the variant at every rate of [`LINES`], and that no other variant has the same settings.
+    /// Checks that switches accept the policy variant at every rate of [`LINES`], and that no other variant has the
+    /// same settings here.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();

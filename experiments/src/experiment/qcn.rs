@@ -97,7 +97,7 @@ impl QcnScene {
     }
 }
 
-/// Third of a run, measured in its second half, when rate limiters have settled.
+/// Third of a run. Rates are measured in the second half of the third, when rate limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,

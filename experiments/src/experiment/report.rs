@@ -295,7 +295,6 @@ pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
     value.into().map_or_else(|| "-".to_owned(), |value| with_significance(value, decimals))
 }
 
-/// Formats two significant digits if all `decimals` would be zero.
 fn with_significance(value: f64, decimals: usize) -> String {
     let decimals = match decimals_reaching(1.0, value, decimals) {
         Some(needed) if needed > decimals => needed + 1,

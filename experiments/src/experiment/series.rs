@@ -20,7 +20,7 @@ impl Series {
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }
 
-    /// Returns points for a plot: middle of each step (s), and rate (Mb/s).
+    /// Returns points for a plot: the middle of each interval `step` in s, and the mean rate in Mb/s.
     pub fn points(&self, step: Nanos) -> Vec<Point> {
         let end = self.samples.last().map_or(Nanos::ZERO, |sample| sample.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);

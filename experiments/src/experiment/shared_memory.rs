@@ -145,7 +145,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns settings; the paper's sizes are minimums, because scaled sizes would be below a frame on slow lines.
+/// Returns the settings of a policy. The paper's sizes are minimums: on slow lines, sizes in proportion to the rate
+/// would be below a frame.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();

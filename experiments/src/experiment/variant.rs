@@ -40,7 +40,8 @@ const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate of the standard's QCN reaction points. Times are multiplied by its ratio to [`Line::REFERENCE`].
+/// Line rate for which 802.1Q gives the parameters of QCN reaction points. Times are multiplied by the ratio of this
+/// rate to [`Line::REFERENCE`].
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 const WATCHDOG: &str = "class.3.watchdog";
@@ -275,7 +276,7 @@ impl Variant {
         settings
     }
 
-    /// Returns true if the variant is plain PFC except at ports between switches.
+    /// Returns true if the policy variant differs from plain PFC only at ports between switches.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))

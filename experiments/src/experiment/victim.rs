@@ -60,7 +60,8 @@ struct Sizes {
 
 /// Numbers of frames for messages of 64 KB, like the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Messages to the congested port have half that size. Loads end at 15 %, because 20 % would need too many streams.
+/// Numbers of frames for messages whose size to the congested port is half that of `LONG`. Loads end at 15 %, because
+/// 20 % would need too many streams.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);

@@ -36,7 +36,6 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Builds the namespaces of a plan. Panics if the plan has both routers and kernel hosts.
     pub(crate) fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
         if plan.is_routed() {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();

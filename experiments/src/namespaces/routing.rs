@@ -72,7 +72,8 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Returns zebra's configuration, without nexthop objects: with them FRR 8.4 leaves a path unused after its link was down.
+/// Returns zebra's configuration. It switches nexthop objects off, because with them FRR 8.4 does not use a path
+/// again after its link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
@@ -118,7 +119,6 @@ impl Drop for Daemon {
 }
 
 impl Routing {
-    /// Starts the routing daemons, and waits until switches use all shortest paths.
     pub(super) fn start(
         plan: &Plan,
         kernels: &[Namespace],
@@ -207,7 +207,6 @@ impl Daemon {
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
 
-    /// Returns true if the daemon has opened its terminal, the last step of its start.
     fn listens(&self) -> bool {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }
@@ -236,7 +235,6 @@ fn last_output(texts: [String; 2]) -> String {
     if outputs.is_empty() { "no output".into() } else { outputs.join(" | ") }
 }
 
-/// Sets addresses and neighbour entries; hosts of `xoff traffic` do not answer ARP.
 fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
     plan.ports_of(switch).try_for_each(|at| {
         let (address, length) = plan.router_address(at);

@@ -27,7 +27,7 @@ pub enum LossDetection {
     Rack,
     /// Three duplicate acknowledgements (`NewReno`, RFC 6582); reordering does not raise their number.
     Dupack,
-    /// Time-outs alone, as in the transport of `DeTail`, whose paths are lossless.
+    /// Time-outs alone. The transport of `DeTail` does the same, because its paths lose no frames.
     Timeout,
 }
 
@@ -85,7 +85,8 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Returns congestion controls in order of preference, not the kernel's default, which may ignore marks, as BBR does.
+/// Returns congestion controls in order of preference. The kernel's default is not used, because it may ignore marks,
+/// as BBR does.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -229,7 +230,6 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// Kernel counters of refused segments; `OfoPruned` may count several segments as one.
 const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {

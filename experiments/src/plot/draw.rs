@@ -282,7 +282,6 @@ impl Panel {
 
 type RowChart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Returns the first, lowest, highest and last point of each pixel column.
 fn visible(points: &[(f64, f64)], column: impl Fn(&(f64, f64)) -> i32) -> Vec<(f64, f64)> {
     let of_column = |points: &[(f64, f64)]| {
         let by_height = |a: &usize, b: &usize| points[*a].1.total_cmp(&points[*b].1);

@@ -112,7 +112,7 @@ impl Figure {
     }
 }
 
-/// Opens a file for writing, but not a pipe, whose reader would see its end.
+/// Opens a file for writing. A pipe is not opened, because its reader would see the end of the data.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());

@@ -3,7 +3,6 @@
 
 use plotters::prelude::*;
 
-/// Colours for colour-blind readers: Okabe and Ito's, and four more.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),

@@ -129,7 +129,6 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Returns the index of the value on each axis for a point of the sweep; the last axis varies fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()
@@ -191,7 +190,6 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     }
 }
 
-/// Returns the key of the policy: `policy.all` if the policy has parameters, else `policy`.
 fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
     let has_parameters =
         root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());

@@ -29,7 +29,6 @@ xoff_config::keys! {
     }
 }
 
-/// Parses a share of MAC control frames, rounded up to steps of 1/1024.
 fn of_control(value: &Value<'_>) -> Parsed<f64> {
     let share = parse::share_or_none(value).ok();
     share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
@@ -162,7 +161,7 @@ pub enum Impairment {
         length: RangeInclusive<Nanos>,
     },
     Refusal(u8),
-    /// The driver withholds completions of sent frames.
+    /// The driver learns late that its frames were sent.
     LateCompletions,
     Restart,
 }
@@ -173,7 +172,7 @@ impl Fault {
     }
 }
 
-/// No faults of MAC control frames; `late_by` is 10 us by default.
+/// Default without faults of MAC control frames; `late_by` is 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
@@ -196,7 +195,6 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
     faults
 }
 
-/// Returns the switch that both faults restart at the same time; inner `None` means all switches.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
     let are_restarts = [one, other].iter().all(|fault| fault.what == Impairment::Restart);

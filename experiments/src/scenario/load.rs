@@ -177,7 +177,7 @@ pub struct LoadSettings {
     pub askers: Option<Vec<u32>>,
     pub servers: Option<Vec<u32>>,
     pub fan_in: u32,
-    /// Bytes of the request to each server; zero for none.
+    /// Bytes of the request to each server; with zero, servers answer without a request.
     pub question: Bytes,
     pub deadline: Option<Nanos>,
     pub is_open: bool,

@@ -170,7 +170,6 @@ impl Source {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// Returns the scenario at a point of the sweep; the first point is the control.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
@@ -292,7 +291,6 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
     in_time(keys.warm_up.as_ref(), ["`warm_up`", "no flow would be counted"], end, problems);
 }
 
-/// Reports a time at or after the end of the run; the array has subject and label of the error.
 fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);

@@ -26,7 +26,6 @@ pub struct Receiver {
 
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// Reads the [[receiver]] tables; `limits` are the longest frame and the latest end of the run.
 pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {

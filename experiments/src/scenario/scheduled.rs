@@ -9,7 +9,6 @@ const SWITCH: &[&str] = &["class", "qcn", "defaults"];
 const DEFAULTS: &[&str] = &["mtu"];
 const CLASS: &[&str] = &["xoff", "xon", "headroom", "ingress_max"];
 
-/// Reports settings that a scheduled fabric cannot have; `longest` is the longest frame in bytes without FCS.
 pub(super) fn check(root: &Value<'_>, topology: &Topology, longest: u32, problems: &mut Problems) {
     let Some(fabric) = topology.scheduled() else { return };
     let place = |place: &str| root.pointer(place).map_or(Span::default(), |value| value.span);

@@ -16,7 +16,6 @@ const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "cl
 const KEYS: &[&str] =
     &["profile", "stall_budget", "smallest_frame", "accounting", "policy", "shadow", "when_full"];
 const ALL: &str = "all";
-/// Delay of a cable in ns per metre.
 const PER_METRE: u64 = 5;
 
 pub(super) fn check(

@@ -31,7 +31,6 @@ xoff_config::keys! {
     }
 }
 
-/// Largest window that TCP can announce (RFC 7323).
 const WINDOW_MAX: Bytes = Bytes(1 << 30);
 
 fn window(value: &toml_span::Value<'_>) -> Parsed<Bytes> {
@@ -58,7 +57,6 @@ fn detection(value: &toml_span::Value<'_>) -> Parsed<Detection> {
     }
 }
 
-/// Reads TCP settings, for all flows (`is_chosen`) or for those of the listed classes.
 pub(super) fn read(hosts: &Table<'_, '_>, is_chosen: bool, problems: &mut Problems) -> Option<TcpHosts> {
     let Some(table) = hosts.table("tcp", problems) else {
         let all = TcpHosts { classes: ClassSet::ALL, ack_class: None, settings: TcpSettings::default() };

@@ -11,7 +11,6 @@ use xoff_wire::units::{BitRate, Nanos};
 use super::keys::file;
 use super::of_kind;
 
-/// Default delay of a line: 100 m of cable.
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 

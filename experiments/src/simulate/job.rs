@@ -44,7 +44,6 @@ pub fn label(scenario: &Scenario) -> String {
 }
 
 const PARTS: u64 = 1_000;
-/// Maximum simulated time between two progress reports.
 const PART_MAX: Nanos = Nanos::from_micros(50);
 
 #[derive(Clone, Default)]

@@ -125,7 +125,6 @@ fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>>
     Ok(panels)
 }
 
-/// Groups flow sizes into bins: one per size if there are few, else of equal width on a logarithmic axis.
 fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     let mut distinct = sizes.to_vec();
     distinct.dedup();

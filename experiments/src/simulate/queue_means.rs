@@ -35,7 +35,6 @@ impl QueueMeans {
 }
 
 const EVERY: Picos = Picos::from_micros(100);
-/// Time without transmissions after which a queue counts as stuck.
 const LONG: Picos = Picos::from_micros(1_000);
 
 pub struct StuckQueues {

@@ -9,8 +9,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Chooses steps for sorted, distinct `times` (ns), on an axis over `all` times. Samples in one step form one
-    /// point.
+    /// Divides a time axis over `all` times (ns) into steps for the sorted, distinct `times`. Samples in one step
+    /// form one point.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -18,7 +18,7 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Returns `times`, and the times of omitted samples.
+    /// Returns `times`, with the times of omitted samples added.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);

@@ -96,7 +96,8 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// Writes the rows of a run. Those of [`RUNS`] come last, because they mark the run as complete.
+    /// Writes the rows of a run to all tables. Those of table [`RUNS`] come last, because they mark the run as
+    /// complete.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));

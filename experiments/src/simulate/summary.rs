@@ -28,7 +28,7 @@ const OF_LOADS: usize = 7;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     pub mean: f64,
-    /// Lower end of the 95 % interval; `None` for a single run.
+    /// Lower end of the 95 % confidence interval; `None` for a single run.
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub runs: usize,

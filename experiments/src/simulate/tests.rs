@@ -422,7 +422,7 @@ fn routing_equals_bridging_on_single_path() {
     }
 }
 
-/// Flows must all end with several transports and methods of spreading.
+/// With each transport and method of spreading, all flows must end.
 #[test] // proves: sim-fabrics
 fn routed_fabrics_lose_nothing_and_ledgers_balance() {
     let fat_tree = "kind = \"fat-tree\"\nk = 4";

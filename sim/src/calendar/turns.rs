@@ -24,7 +24,7 @@ pub(crate) struct Parts {
     least: Box<[u32]>,
 }
 
-/// Number of links from which on parts count as equally far apart; a change moves the ends of runs.
+/// Distance in links from which on parts of the fabric count as equally far apart. A change moves the ends of turns.
 const FAR: u8 = 8;
 
 impl Parts {

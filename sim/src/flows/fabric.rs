@@ -41,7 +41,7 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Size of an idle flow in memory in bytes, without its timer (16 bytes) and congestion control.
+/// Memory of an idle flow in bytes, without its timer (16 bytes) and the state of its congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
@@ -227,13 +227,13 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many flows have not ended.
+    /// Returns how many flows of the fabric have not ended.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.flows.len() as u64 - self.ended
     }
 
-    /// Returns the number of flows.
+    /// Returns the number of flows that were added to the fabric.
     #[must_use]
     pub fn flows(&self) -> usize {
         self.flows.len()

@@ -17,13 +17,13 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Describes RoCEv2 frames, which flows without a reliable transport also use.
+    /// Returns the framing of RoCEv2 frames, which flows without a reliable transport also use.
     #[must_use]
     pub const fn roce(payload_max: u32) -> Framing {
         Framing { payload_max, is_tcp: false }
     }
 
-    /// Describes TCP segments with timestamps.
+    /// Returns the framing of TCP segments with timestamps.
     #[must_use]
     pub const fn tcp(payload_max: u32) -> Framing {
         Framing { payload_max, is_tcp: true }
@@ -36,7 +36,7 @@ impl Framing {
         if self.is_tcp { wire::AROUND + payload } else { frame_len(payload) }
     }
 
-    /// Returns the length of the longest frame in bytes without FCS.
+    /// Returns the length of the longest data frame in bytes without FCS.
     #[must_use]
     pub const fn longest(self) -> u32 {
         self.frame_len(self.payload_max)

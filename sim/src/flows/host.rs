@@ -169,7 +169,7 @@ impl FlowHost {
         self.reaction(number)?.rate(now)
     }
 
-    /// Returns the first link's gate, which obeys and counts received pauses.
+    /// Returns the gate of the host's first link, which obeys and counts received pauses.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.links[0].gate

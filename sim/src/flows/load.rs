@@ -6,7 +6,8 @@ pub trait Load {
     /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if the load reacts to [`Load::ended`]. Runs with such a load are slower.
+    /// Returns true if the load reacts to [`Load::ended`]. The fabric must then stop at each end of a flow, so runs
+    /// are slower.
     fn listens(&self) -> bool;
 
     /// Reacts to the end of one of this load's flows; may add flows.
@@ -14,7 +15,7 @@ pub trait Load {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Returns the load's incast queries, if any.
+    /// Returns the incast queries of the load; empty for other loads.
     fn queries(&self) -> &[Query] {
         &[]
     }
@@ -40,7 +41,7 @@ impl NewFlows<'_> {
         self.now
     }
 
-    /// Adds a flow; returns its number. The fabric sets the flow's tag.
+    /// Adds a flow to the run; returns the flow's number. The fabric sets the flow's tag.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         let flow = self.first + u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
         self.flows.push(plan);
@@ -58,15 +59,15 @@ impl NewFlows<'_> {
 pub struct Query {
     pub asker: u32,
     pub start: Picos,
-    /// Arrival of the last answer; `None` until all answers have arrived.
+    /// Arrival of the query's last answer; `None` until all answers have arrived.
     pub finish: Option<Picos>,
     pub deadline: Option<Picos>,
-    /// Number of missing answers.
+    /// Number of answers to the query that are still missing.
     pub open: u32,
 }
 
 impl Query {
-    /// Returns true if all answers have arrived, and by the deadline if the query has one.
+    /// Returns true if all answers to the query have arrived, and by the deadline if the query has one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

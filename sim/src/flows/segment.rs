@@ -129,7 +129,6 @@ impl Envelope {
     }
 }
 
-/// Returns the length of a TCP frame without payload and FCS, in bytes.
 pub(super) fn tcp_len(header: &TcpHeader) -> u32 {
     u32::try_from(IP + header.header_len()).unwrap_or(u32::MAX)
 }

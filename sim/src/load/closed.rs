@@ -42,7 +42,7 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// Creates the load. Bursts begin between `from` and `until`.
+    /// Creates an on-off load, whose bursts begin between `from` and `until`.
     #[must_use]
     pub fn new(
         pairs: Vec<(u32, u32)>,
@@ -97,7 +97,8 @@ pub struct Replies<L> {
 }
 
 impl<L: Load> Replies<L> {
-    /// Adds replies to the flows of `load`. A reply starts the time `thought` after its flow has ended.
+    /// Creates a load that adds replies to the flows of `load`. A reply starts the time `thought` after its flow has
+    /// ended.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

@@ -16,7 +16,8 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Distributes the flows among the pairs. Each possible list of flow counts per pair is equally likely.
+/// Distributes the flows of `load` among its pairs of hosts. Each possible list of flow counts per pair is equally
+/// likely.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);

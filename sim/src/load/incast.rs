@@ -46,7 +46,7 @@ pub struct Incast {
 }
 
 impl Incast {
-    /// Creates the load. The seed determines gaps, servers and sizes.
+    /// Creates an incast load. The seed determines gaps, servers and sizes.
     #[must_use]
     pub fn new(settings: IncastSettings, seed: Seed) -> Incast {
         Incast { settings, rng: seed.stream(Purpose::Load), queries: Vec::new(), parts: HashMap::new() }

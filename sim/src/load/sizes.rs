@@ -49,13 +49,13 @@ const TABLES: [(&str, &str); 5] = [
 ];
 
 impl Sizes {
-    /// Returns a distribution with a single size.
+    /// Returns a distribution with a single flow size.
     #[must_use]
     pub fn fixed(bytes: u64) -> Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
     }
 
-    /// Returns a uniform distribution from `least` to `most` bytes.
+    /// Returns a uniform distribution of flow sizes from `least` to `most` bytes.
     #[must_use]
     pub fn uniform(least: u64, most: u64) -> Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
@@ -123,13 +123,13 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Draws a random size in bytes.
+    /// Draws a random flow size in bytes.
     #[must_use]
     pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         self.at(rng.f64())
     }
 
-    /// Returns the mean size in bytes.
+    /// Returns the mean flow size in bytes.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let before = std::iter::once(&(0.0, 0.0)).chain(&self.points);

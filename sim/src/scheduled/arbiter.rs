@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
 pub(super) struct Arbiter {
-    /// Number of unused credits; a cell takes one.
     free: u32,
     /// Number of cells of each requested frame, by input.
     requests: BTreeMap<u16, VecDeque<u8>>,

@@ -6,7 +6,6 @@ use crate::pool::Packet;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoredFrame {
-    /// Packet of the frame; `None` once the frame's first cell has been sent.
     pub(super) packet: Option<Packet>,
     pub(super) class: Class,
     pub(super) port: PortId,
@@ -22,8 +21,8 @@ impl StoredFrame {
     }
 }
 
-/// Bit in the slots of frames that are not sampled. Sampled frames get small numbers, because congestion points have a
-/// table entry for each.
+/// Bit in the slot numbers of frames that congestion points do not sample. Sampled frames get small numbers, because
+/// congestion points have a table entry for each.
 const UNSAMPLED: u32 = 1 << 31;
 
 #[derive(Debug)]

@@ -25,16 +25,12 @@ pub(super) enum Kind {
 pub(super) struct CellHeader {
     pub(super) kind: Kind,
     pub(super) class: Class,
-    /// Number of the server that sent the packet.
     pub(super) from: u16,
     pub(super) to: u16,
-    /// Number of the frame, counted by sender, receiver and class.
     pub(super) sequence: u32,
     pub(super) index: u8,
     pub(super) cells: u8,
-    /// Number of freed places in the spine's input buffer.
     pub(super) returned: u8,
-    /// Length of the frame in bytes, without FCS.
     pub(super) frame_len: u16,
 }
 

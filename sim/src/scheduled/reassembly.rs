@@ -21,7 +21,6 @@ struct Arriving {
 struct Partial {
     arrived: u8,
     cells: u8,
-    /// First cell, which has the frame's first bytes.
     first: Option<Packet>,
 }
 

@@ -47,7 +47,7 @@ impl CellSpine {
         }
     }
 
-    /// Returns the counters, which count cells as frames.
+    /// Returns the spine's counters, which count cells as frames.
     #[must_use]
     pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters

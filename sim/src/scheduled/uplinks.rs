@@ -68,7 +68,6 @@ impl Uplinks {
         Some((port, message))
     }
 
-    /// Returns the uplink for the next cell: round robin over idle uplinks whose spine has a free place.
     pub(super) fn take_for_cell(&mut self) -> Option<PortId> {
         let port = self.idle.and(&self.open).next_from(self.turn)?;
         let places = &mut self.places[usize::from(port.0 - self.first)];

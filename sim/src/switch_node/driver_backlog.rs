@@ -102,7 +102,6 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns how many frames wait for the driver, minus sent frames that the switch still counts.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -176,7 +175,7 @@ impl SwitchNode {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Also stalls the driver at random times.
+    /// Lets the driver stall at random times, in addition to other stalls.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);

@@ -68,7 +68,7 @@ type HostLink = (u32, u8, Line);
 
 struct Toward<'a> {
     direct: Vec<u8>,
-    /// Ports to the next switches on shortest paths; empty at a switch of the host.
+    /// Ports to the next switches on shortest paths to the host; empty at a switch of the host.
     onward: &'a [u8],
     switch: u32,
 }
@@ -103,8 +103,8 @@ impl Graph {
         host
     }
 
-    /// Adds another link of a host. A hash of each flow chooses among the links of its sender. Panics if the host or
-    /// the switch does not exist, or the switch has no free port number.
+    /// Adds another link of a host. The sender of a flow chooses among its own links by a hash of the flow. Panics if
+    /// the host or the switch does not exist, or the switch has no free port number.
     pub fn attach(&mut self, host: u32, switch: u32, line: Line) {
         let port = self.port(switch, Neighbour::Host, line);
         self.hosts[host as usize].push((switch, port, line));

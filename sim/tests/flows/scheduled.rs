@@ -15,7 +15,6 @@ use super::{LOSSLESS, LOSSY, flow, line};
 
 const PAPER: Scheduled =
     Scheduled { leaves: 2, spines: 32, hosts: 1, cell: 256, credits: 586, spine_buffer: 16 };
-/// Payload in bytes of a frame of 250 bytes, which fits into one cell.
 const ONE_CELL: u32 = 188;
 const FRAME: u32 = 250;
 

@@ -17,7 +17,6 @@ pub(super) fn leaves(plan: &mut Plan) -> [SwitchId; 2] {
     ["leaf-1", "leaf-2"].map(|name| plan.switch(name))
 }
 
-/// Connects both leaves to all spines; returns the uplinks of the first leaf.
 pub(super) fn spread(plan: &mut Plan, leaves: [SwitchId; 2], by: &SpreadCase) -> Vec<PortOf> {
     let mut uplinks = [Vec::new(), Vec::new()];
     for number in 1..=SPINES {

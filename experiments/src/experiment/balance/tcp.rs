@@ -1,7 +1,7 @@
 //! Kernel TCP over the paths of experiment `balance`.
 //!
-//! The class is lossless, so every retransmission is unnecessary. Hashing by flow keeps the order, so methods of loss detection need
-//! not be compared there.
+//! The class is lossless, so every retransmission is unnecessary. Spreading by flow keeps the order of segments, so
+//! there all methods of loss detection would behave alike; they are compared only for other kinds of spreading.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;

@@ -1,7 +1,7 @@
-//! Records pauses that switches send and obey, from samples of counters.
+//! Records pauses that switches send and obey, from samples of their counters.
 //!
-//! A sample shows when the current pause began; its end lies between two samples. Counters reveal pauses that a delayed observer
-//! missed. From then on the record proves no order.
+//! A sample shows when the current pause began. The end of a pause lies between two samples. Counters reveal pauses
+//! that a delayed observer missed; after such a pause, the order of recorded events proves nothing.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const SAMPLE_EVERY: Duration = Duration::from_micros(200);
 pub(super) enum PauseAction {
     Holds,
     Releases,
-    /// Port stops sending: its peer has sent XOFF.
+    /// The port stops sending, because its peer has sent XOFF.
     Stops,
     Resumes,
 }
@@ -71,15 +71,12 @@ struct PauseTrack {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PauseChange {
-    /// Earliest and latest possible end of the pause.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
     missed_after: Option<Nanos>,
 }
 
 impl PauseTrack {
-    /// Records a sample: number of ended pauses, and begin of a current pause. `origin` is the first frame's due time by the same
-    /// clock.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {

@@ -12,8 +12,8 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured bytes of memory per packet slot, in fat-trees of 4 to 32 ports per switch. `PORT` and `ADDRESS` are per
-/// port and known address.
+/// Measured memory of the simulator in bytes per packet slot, in fat-trees of 4 to 32 ports per switch. `PORT` and
+/// `ADDRESS` are per port and known address.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;

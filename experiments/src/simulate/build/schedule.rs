@@ -19,7 +19,7 @@ pub struct Revision {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// Timed event; simultaneous events happen in the order of the variants.
+/// Fault, repair or settings change at a time of the run. Simultaneous ones happen in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TimedEvent {
     Link { fault: usize, is_up: bool },

@@ -39,7 +39,6 @@ impl<T> Active<T> {
         Box::new(Active { endpoint, armed: Nanos::NEVER, port })
     }
 
-    /// Returns `deadline` if a timer must be scheduled for it.
     fn arm(&mut self, deadline: Nanos) -> Option<Picos> {
         (deadline < self.armed).then(|| {
             self.armed = deadline;

@@ -98,7 +98,6 @@ impl CellLeaf {
         self.uplinks.put_message(self.fabric.uplink(spine), packet);
     }
 
-    /// Sets the bytes of a class in the input buffer, and sends XOFF or XON if they cross a threshold.
     pub(super) fn set_buffered(&mut self, port: PortId, class: Class, bytes: Bytes, now: Nanos) {
         let at = &mut self.ports[port.index()];
         at.buffered[class.index()] = bytes;
@@ -162,7 +161,6 @@ impl CellLeaf {
         }
     }
 
-    /// Sends a CNM to a server of this or another leaf. Returns false if the CNM is dropped.
     fn send_notice(&mut self, port: PortId, to: MacAddr, notice: &CnmFrame, net: &mut Net) -> bool {
         let Some(server) = self.server_of(to) else { return false };
         let packet = net.pool.add_whole(notice.as_bytes());
