@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_stuck_since_begin_of_latest_pause() {
+    fn watchdog_counts_stuck_time_from_begin_of_latest_pause() {
         let mut port = Port::new();
         port.pause(0, 1); // until 512 ns, undetected
         port.pause(600, 65535);

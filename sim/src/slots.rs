@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packet_slots_are_filled_in_predicted_order() {
+    fn simulated_switch_fills_packet_slots_in_predicted_order() {
         let mut slots = Slots::new(4, 1);
         let freed = slots.data.remove(1);
         slots.data.push(freed);

@@ -132,7 +132,7 @@ fn invalid_plan_error_names_the_link_end_at_fault() {
 }
 
 #[test]
-fn equal_shortest_paths_use_the_lowest_port_number() {
+fn host_is_reached_by_lowest_port_of_equal_shortest_paths() {
     let kind = Arc::new(Ideal::beside(LINE).switch(3));
     let mut plan = Plan::default();
     for _ in 0..5 {

@@ -128,7 +128,7 @@ fn switch_resumes_peers_before_a_restart() {
 }
 
 #[test]
-fn restart_resumes_peer_on_blocked_line_once_unblocked() {
+fn restarted_switch_resumes_peer_once_its_line_is_unblocked() {
     for (refused, away) in [(50, 10), (10, 50)] {
         let (plan, mut fabric) = held();
         let [end, begins] = [refused, away].map(|span| fabric.now().floor().after(Nanos::from_micros(span)));

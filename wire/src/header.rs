@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn second_cn_tag_of_a_frame_is_payload() {
+    fn second_cn_tag_of_a_frame_counts_as_payload() {
         let mut bytes = [0u8; 64];
         bytes[12..20].copy_from_slice(&[0x22, 0xe9, 0, 1, 0x22, 0xe9, 0, 2]);
         let header = Header::parse(&bytes).unwrap();

@@ -311,7 +311,7 @@ fn ofc_shadow_policy_tracks_flows_paused_by_peer() {
 }
 
 #[test]
-fn loss_is_blamed_on_shadow_policy_that_sent_no_xoff() {
+fn loss_is_blamed_on_shadow_policy_that_requested_no_xoff() {
     let mut plan = plan(PolicyKind::Pfc);
     plan.may_lose = true;
     plan.each_lossless(|class| {

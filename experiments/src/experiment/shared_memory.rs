@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_seed_draws_the_same_flows() {
+    fn shared_memory_load_with_same_seed_has_same_flows() {
         for line in [5, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let (_, hosts) = plan(line);
             let drawn = |seed| draw(line, &hosts, seed);

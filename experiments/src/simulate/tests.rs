@@ -399,7 +399,7 @@ fn flows_survive_link_failure_and_repair() {
 }
 
 #[test] // proves: sim-fabrics
-fn routing_equals_bridging_on_single_path() {
+fn routed_and_bridged_runs_are_equal_on_single_path() {
     for (kind, control) in [
         ("dumbbell\"\nhosts = 4", "dcqcn"),
         ("chain\"\nswitches = 3", "none"),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test] // proves: qcn; one below, at: one 63rd of Qeq x (2w + 1) is 4761.9 bytes
-    fn feedback_is_bounded_to_six_bits() {
+    fn qcn_feedback_is_bounded_to_six_bits() {
         assert_eq!(EXACT.quantized(4_761, 0), 0);
         assert_eq!(EXACT.quantized(4_762, 0), 1);
         assert_eq!(EXACT.quantized(0, 0), 0);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test] // proves: qcn; the standard's table
-    fn sample_interval_shrinks_with_feedback_as_in_standard() {
+    fn qcn_sample_interval_shrinks_with_feedback_as_in_standard() {
         let at = |feedback| EXACT.base(feedback);
         let table = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
         for (step, bytes) in (0u8..).zip(table) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn feedback_63_makes_next_sample_due_after_18500_bytes() {
+    fn qcn_feedback_63_makes_sample_due_after_18500_bytes() {
         let mut point = point(&EXACT);
         let sample = arrive(&mut point, &EXACT, 150_000, 120_000).expect("due");
         assert_eq!(sample.feedback, 63);
@@ -190,7 +190,7 @@ mod tests {
 
     explore! {
         #[test] // proves: qcn
-        fn quantized_feedback_matches_formula(
+        fn quantized_qcn_feedback_matches_formula(
             offset in -1_000_000i64..1_000_000,
             delta in -1_000_000i64..1_000_000,
             set_point in 1u64..1_000_000,
@@ -205,7 +205,7 @@ mod tests {
         }
 
         #[test]
-        fn jitter_of_sample_interval_is_bounded(seed: u64) {
+        fn jitter_of_qcn_sample_interval_is_bounded(seed: u64) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let drawn: Vec<u64> = (0..64).map(|_| QcnSettings::PAPER.interval(0, &mut rng)).collect();
             prop_assert!(drawn.iter().all(|bytes| (127_500..=172_500).contains(bytes)));

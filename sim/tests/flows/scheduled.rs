@@ -45,7 +45,7 @@ fn time(line: Line, bytes: u64) -> u64 {
 }
 
 #[test]
-fn lone_frame_is_delayed_by_request_grant_and_cell() {
+fn frame_in_scheduled_fabric_waits_for_request_and_grant() {
     let mut fabric = fabric(PAPER, uplink(), ONE_CELL);
     fabric.add(FlowPlan { start: Picos::ZERO, ..flow(0, 1, ONE_CELL.into()) });
     assert!(fabric.run_to_end(Picos::from_micros(100)));

@@ -68,7 +68,7 @@ fn frames_left(
 }
 
 #[test] // proves: group-changes
-fn handed_over_frame_keeps_port_when_its_group_changes() {
+fn frame_handed_to_other_worker_keeps_port_if_group_changes() {
     let after = frames_left_after(|workers, roles, _| {
         let mut settings = fan(IN_TURN).settings;
         settings.groups = vec![group(4..6, IN_TURN, 1)];
@@ -81,7 +81,7 @@ fn handed_over_frame_keeps_port_when_its_group_changes() {
 }
 
 #[test] // proves: group-changes
-fn handed_over_frame_leaves_closed_member_for_open_one() {
+fn frame_handed_to_other_worker_avoids_closed_group_member() {
     let after = frames_left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
     assert_eq!(after, ([0, 3, 3, 2], 0));
     let after = frames_left_after(|[_, sends], _, store| {

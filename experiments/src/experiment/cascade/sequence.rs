@@ -233,7 +233,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn steps_common_to_two_pause_chains_appear_once() {
+    fn cascade_lists_steps_common_to_two_pause_chains_once() {
         let numbers =
             |sequence: Sequence| sequence.steps.iter().map(|step| step.number).collect::<Vec<_>>().join(" ");
         let [article, routed] = sequences().map(numbers);

@@ -69,7 +69,7 @@ fn second_cnm_keeps_target_rate_until_a_cycle_ends() {
 }
 
 #[test] // proves: qcn; 150 KB, five cycles: one byte before, at; after each the rate is half way to the target
-fn byte_cycle_moves_rate_half_way_to_target() {
+fn qcn_byte_cycle_moves_rate_half_way_to_target() {
     let mut point = point();
     point.notified(Nanos(0), 63);
     let mut expected = point.rate().bits_per_second();
@@ -84,7 +84,7 @@ fn byte_cycle_moves_rate_half_way_to_target() {
 }
 
 #[test] // proves: qcn; 15 ms, five cycles: one nanosecond before, at
-fn time_cycle_moves_rate_half_way_to_target() {
+fn qcn_time_cycle_moves_rate_half_way_to_target() {
     let mut point = point();
     point.notified(Nanos(7), 63);
     let mut expected = point.rate().bits_per_second();

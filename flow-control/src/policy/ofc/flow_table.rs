@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_entry_has_60_bytes() {
+    fn ofc_flow_table_entry_has_60_bytes() {
         assert_eq!(size_of::<FlowEntry>(), 60);
     }
 

@@ -24,7 +24,7 @@ fn queue_is_paused_when_predicted_to_reach_xoff() {
 }
 
 #[test]
-fn prediction_extrapolates_growth_by_one_interval() {
+fn p_pfc_prediction_extrapolates_growth_by_one_interval() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 4_000);
     assert_eq!(
