@@ -18,7 +18,6 @@ pub struct FileKind {
 
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
-/// Maximum size of text from a device file; some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
 
 pub const CONFIGURATION: FileKind = FileKind {

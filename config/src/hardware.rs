@@ -17,7 +17,6 @@ pub enum Hardware {
 }
 
 const IDEAL_BURST: u64 = 2;
-/// Default `smallest_frame` of an ideal switch, in bytes; queues of smaller frames reach frame limits first.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
 
 impl Hardware {

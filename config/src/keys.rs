@@ -447,7 +447,6 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     }
 }
 
-/// Largest core number: one less than glibc's CPU_SETSIZE.
 const CORE_MAX: u16 = 1_023;
 
 fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {

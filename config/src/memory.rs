@@ -28,7 +28,6 @@ const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
 /// Bytes that the kernel needs per chunk and socket (`struct xdp_buff_xsk`, Linux 6.18).
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
-/// Bytes that the kernel needs per socket, with its XDP program and maps (measured).
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
 pub const PROCESS: u64 = 17 << 20;

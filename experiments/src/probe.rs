@@ -8,7 +8,6 @@ use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
 use crate::running_fabric::{Clock, RunningFabric};
 
-/// Class of probe frames; neither streams nor kernels use it.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;

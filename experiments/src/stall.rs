@@ -19,7 +19,6 @@ pub struct Stall {
 }
 
 const EVERY: Nanos = Nanos::from_secs(1);
-/// Minimum of `every`; below, runs take extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
 /// Maximum of `wake`, the delay of a wakeup; longer delays are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);

@@ -250,7 +250,6 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy, notes })
 }
 
-/// Stores the interface number of each port. A node's first ports lead to hosts, by number, the others to switches.
 fn set_interfaces(nodes: &mut Nodes, links: &[FileLink]) {
     let mut ports = BTreeMap::<Name, Vec<(u32, u32)>>::new();
     for FileLink { ends: [a, b], .. } in links {

@@ -13,7 +13,6 @@ use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
-/// Number of packet slots per port for classes in which no traffic is planned.
 const UNUSED: u32 = 64;
 /// Mean frame size in bytes for which lossy classes get packet slots.
 const LOSSY_FRAME: u64 = 512;

@@ -15,7 +15,6 @@ use crate::units::MacAddr;
 /// Leading bytes of a frame from which its flow is read; some memories hold no more.
 const HEAD: usize = 96;
 
-/// Smallest EtherType; lower values are 802.3 lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
 
 /// Key that all frames of a flow have in common.

@@ -6,7 +6,6 @@ use pnet_packet::ip::IpNextHeaderProtocols;
 use super::flow::{FlowKey, Upper, until_limit};
 use super::header::Header;
 
-/// EtherType of an Ethernet frame in GRE or GENEVE (Transparent Ethernet Bridging, RFC 7637).
 const BRIDGED: EtherType = EtherType(0x6558);
 
 /// Header fields that, besides the addresses, select the path of a frame.

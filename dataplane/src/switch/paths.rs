@@ -197,7 +197,6 @@ impl Switch {
         self.paths.groups[id.index()].next(turns, usable)
     }
 
-    /// Chooses a packet's next hop. If the choice depends on queues, the caller must have ended the [run](super::run).
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
         let port = |path: usize| hops.hops[path].site.port();

@@ -47,7 +47,7 @@ pub(super) struct Pipeline {
     /// rate ns.
     free_at: Nanos,
     owed: u64,
-    /// True while the head frame waits for a full queue, and no event may have changed this.
+    /// True while the pipeline's head frame waits for a full queue, and no event may have freed space.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,

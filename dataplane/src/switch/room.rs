@@ -60,8 +60,6 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Returns whether a frame must wait for space in its egress queue. Host frames and frames to be dropped do not
-    /// wait.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop

@@ -15,7 +15,7 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Shortest and longest time of the 256 samples after which a paused port is at a standstill.
+/// Shortest and longest time of the 256 samples after which a port counts as long paused.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
@@ -68,7 +68,7 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Sends floods until ports 2 and up, paused for ever, are at a standstill. Then hosts 0 and 1 exchange 300 Mb/s and
+/// Sends floods until ports 2 and up, paused for ever, count as long paused. Then hosts 0 and 1 exchange 300 Mb/s and
 /// flood 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;

@@ -22,8 +22,9 @@ pub enum Ecn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// RACK (RFC 8985), Linux' default: a segment counts as lost if others that were sent a reordering window later have arrived. Late
-    /// arrivals widen this window by quarters of the minimum round-trip time, up to one round-trip time.
+    /// RACK (RFC 8985), Linux' default: a segment counts as lost if segments sent a reordering window later have
+    /// arrived. Late arrivals widen this window by quarters of the minimum round-trip time, up to one round-trip
+    /// time.
     Rack,
     /// Three duplicate acknowledgements (`NewReno`, RFC 6582); reordering does not raise their number.
     Dupack,

@@ -48,7 +48,6 @@ const POLICIES: [(&str, usize); 27] = [
     ("custom", 11),
 ];
 
-/// Lengths of a dash and of a gap, for the SVG attribute `stroke-dasharray`.
 const DASHES: [Option<&str>; 4] = [None, Some("9 7"), Some("4 6"), Some("2 9")];
 
 fn of_policy(name: &str) -> Option<usize> {

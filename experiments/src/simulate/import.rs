@@ -15,7 +15,6 @@ use super::files::IMPORTED;
 use crate::Given;
 use crate::scenario::Source;
 
-/// Default ECN thresholds of HPCC's simulator (KMIN, KMAX), in bytes per Gb/s.
 const ECN: [u64; 2] = [4_000, 16_000];
 const LIMIT: Nanos = Nanos::from_secs(10);
 

@@ -34,7 +34,7 @@ impl Standstill {
         next_look: Nanos::NEVER,
     };
 
-    /// Returns the classes at a standstill (paused nearly all the time).
+    /// Returns the classes at a standstill: the peer pauses them nearly all the time.
     #[inline]
     pub const fn classes(&self) -> ClassSet {
         self.classes

@@ -166,7 +166,7 @@ impl Shadow {
         }
     }
 
-    /// Records that `port`'s peer pauses these flows until `until`.
+    /// Records that `port`'s peer pauses the flows in `flows` until `until`.
     pub fn pause_flows(
         &mut self,
         port: PortId,
@@ -186,7 +186,7 @@ impl Shadow {
         }
     }
 
-    /// Records that `port`'s peer resumes these flows.
+    /// Records that `port`'s peer resumes the flows in `flows`.
     pub fn resume_flows(&mut self, port: PortId, class: Class, flows: impl Iterator<Item = FlowKey>) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             flows.for_each(|flow| _ = ofc.resume_flow(port, &flow));

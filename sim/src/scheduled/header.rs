@@ -7,7 +7,6 @@ use xoff_wire::units::Class;
 pub(super) const BYTES: u32 = 10;
 /// Bytes of a header in memory, which all enter the event hash.
 pub(super) const LEN: usize = 32;
-/// Offset of the returned credits in the header.
 pub(super) const RETURNED: usize = 13;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

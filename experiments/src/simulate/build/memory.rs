@@ -17,7 +17,6 @@ use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
-/// Measured bytes of memory for a flow and its row of results.
 const FLOW: f64 = 1_450.0;
 const LINE_LEN: u64 = 20;
 

@@ -98,7 +98,6 @@ impl CaPfc {
         self.blame.adopt(buffer, intents);
     }
 
-    /// Counts an arrival and blames ports (Algorithm 1 of CaPFC, lines 7 to 13).
     #[cold]
     fn arrived(
         &mut self,
@@ -122,7 +121,6 @@ impl CaPfc {
         }
     }
 
-    /// Blames the port with most arrivals (Algorithm 1 of CaPFC, lines 10 to 12).
     fn blame_heaviest(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         let heavier = |a: PortId, b: &PortId| if arrivals[b.index()] > arrivals[a.index()] { *b } else { a };

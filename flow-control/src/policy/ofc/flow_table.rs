@@ -93,7 +93,6 @@ impl FlowTable {
         flow
     }
 
-    /// Counts a departed frame (Algorithm 3 of OFC, lines 9 to 12).
     pub(super) fn packet_out(&mut self, flow: u32) {
         self.update(flow, |entry| entry.packets -= 1);
         self.forget_if_unused(flow);

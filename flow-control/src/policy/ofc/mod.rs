@@ -116,7 +116,6 @@ impl Ofc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Applies Algorithm 1 of OFC to a frame now queued at `egress`.
     #[inline]
     fn enqueued(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
