@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_settings_override_ideal_hardware_defaults() {
+    fn keys_of_file_override_defaults_of_ideal_hardware() {
         let config =
             ideal("[class.3]\nxoff = \"200KB\"\nxon = \"100KB\"\n[switch]\nstall_budget = \"1us\"\n");
         let class = &config.switch.ports[0].classes[3];

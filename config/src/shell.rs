@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test] // proves: workers
-    fn slow_switch_gets_one_worker_without_fixed_core() {
+    fn switch_with_slow_ports_gets_one_worker_without_fixed_core() {
         let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);
         assert_eq!(
             workers.iter().map(|worker| (worker.core, worker.ports.len())).collect::<Vec<_>>(),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_ports_are_spread_over_workers() {
+    fn two_workers_share_fast_and_slow_ports_evenly() {
         let rates = [1, 100, 1, 100].map(BitRate::from_gbps);
         assert_eq!(ports_of(&Workers::Count(2).assign(&rates, 4)), [vec![1, 0], vec![3, 2]]);
     }

@@ -104,13 +104,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consecutive_numbers_become_ranges() {
+    fn list_shows_consecutive_numbers_as_range() {
         assert_eq!(ranges(&[0_u8, 1, 2, 4, 6, 7]), "0-2, 4, 6-7");
         assert_eq!(ranges::<u16>(&[]), "");
     }
 
     #[test]
-    fn digits_of_number_are_grouped_by_three() {
+    fn printed_number_has_digits_in_groups_of_three() {
         assert_eq!(
             [0, 999, 1000, 12_345, 1_234_567].map(grouped),
             ["0", "999", "1,000", "12,345", "1,234,567"]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_successive_numbers_become_ranges() {
+    fn list_shows_names_with_consecutive_numbers_as_range() {
         assert_eq!(names(["p8", "p9", "p10", "spine", "h1", "h3"]), "p8-p10, spine, h1, h3");
         assert_eq!(names(["0", "1", "3"]), "0-1, 3");
     }

@@ -113,7 +113,7 @@ fn error_for_wrong_value_names_given_and_allowed_values() {
 }
 
 #[test]
-fn allowed_ranges_include_their_bounds() {
+fn allowed_ranges_of_keys_include_their_bounds() {
     for text in [
         "[defaults]\nmtu = 256\n",
         "[defaults]\nmtu = 9216\n",

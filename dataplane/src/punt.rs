@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test] // proves: lacp
-    fn punt_burst_is_kept_for_protocols_of_the_link() {
+    fn part_of_punt_burst_is_reserved_for_link_protocols() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 16 });
         assert_eq!(taken(&mut bucket, Nanos(0)), 14);
         assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::Lacp), 2);

@@ -164,7 +164,7 @@ impl DropReason {
 }
 
 impl DropKind {
-    /// Returns the name in metrics.
+    /// Returns the name of the drop reason in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

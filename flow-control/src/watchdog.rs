@@ -42,7 +42,7 @@ struct Window {
     paused_before: Nanos,
 }
 
-/// Start or end of a pause storm.
+/// Result of a check: a pause storm began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Change {

@@ -7,17 +7,17 @@ use crate::time::Picos;
 /// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Hashes for tables and paths, and the choice of ECN-marked frames.
+    /// Random numbers for hashes of tables and paths, and for the choice of ECN-marked frames.
     Hash = 1,
-    /// Receivers and flows of loads.
+    /// Random numbers for receivers and flows of loads.
     Load = 2,
-    /// Start times of flows.
+    /// Random numbers for start times of flows.
     Start = 3,
-    /// Sampling by congestion points (QCN).
+    /// Random numbers for sampling by congestion points (QCN).
     Sample = 4,
-    /// Link faults.
+    /// Random numbers for link faults.
     Faults = 5,
-    /// Driver stalls.
+    /// Random numbers for driver stalls.
     Stalls = 6,
 }
 

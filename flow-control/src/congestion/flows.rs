@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_beyond_table_are_not_counted() {
+    fn flows_beyond_capacity_of_flow_table_are_not_counted() {
         let mut flows = Flows::new(2);
         let (a, _) = (flows.add(1, Bytes(5)), flows.add(2, Bytes(5)));
         assert_eq!(flows.add(3, Bytes(1_000)), NO_FLOW);

@@ -8,7 +8,7 @@
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Parameters of a reaction point.
+/// Parameters of a QCN reaction point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ReactionSettings {
@@ -56,7 +56,7 @@ impl Default for ReactionSettings {
     }
 }
 
-/// Phase of a rate limiter.
+/// Phase of a QCN rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// No limiter runs: the flow sends at line rate.

@@ -157,7 +157,7 @@ pub struct ClassCounters {
     /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
     pub storms: Counter,
-    /// Start of the current pause storm (driver's clock, ns), or zero.
+    /// Start of the class's current pause storm (driver's clock, ns); zero without a storm.
     pub storm_since: Counter,
     pub storm_nanos: Counter,
     /// Frames sent during pause storms; updated with each pause frame.
@@ -259,7 +259,7 @@ impl ClassCounters {
         self.halted_nanos.add(lasted.0);
     }
 
-    /// Records the end of a pause of the peer.
+    /// Records that this switch ended its pause of the peer.
     pub fn end_hold(&self, held_for: Nanos) {
         self.held_since.set(0);
         self.held_nanos.add(held_for.0);

@@ -56,7 +56,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// Returns the name in configuration and status.
+    /// Returns the name of this spread in configuration and status.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -195,7 +195,7 @@ pub enum WhenFull {
 }
 
 impl WhenFull {
-    /// Returns the name in configuration and reports.
+    /// Returns the name of this handling in configuration and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -402,7 +402,7 @@ pub struct WatchdogSettings {
 }
 
 impl WatchdogSettings {
-    /// Value of `share` that requires an unbroken pause.
+    /// Value of `share` at which only an unbroken pause is a storm.
     pub const UNBROKEN: u8 = 100;
 }
 
@@ -412,7 +412,7 @@ pub enum WatchdogAction {
     /// Queued and arriving frames for the class are dropped.
     #[default]
     Drop,
-    /// The class is sent despite the pause.
+    /// Frames of the class are sent despite the pause.
     Forward,
     /// The storm is only counted and reported.
     Alert,
@@ -431,7 +431,7 @@ impl ClassSettings {
 }
 
 impl WatchdogAction {
-    /// Returns the name in configuration and status.
+    /// Returns the name of this reaction in configuration and status.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -51,7 +51,7 @@ pub enum IngressOrder {
 }
 
 impl IngressOrder {
-    /// Returns the name in configuration and reports.
+    /// Returns the name of this order in configuration and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -29,7 +29,7 @@ impl PolicyKind {
         PolicyKind::Gfc,
     ];
 
-    /// Returns the name in configurations, metrics and commands.
+    /// Returns the name of the policy in configurations, metrics and commands.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ pub(super) const RETURNED: usize = 13;
 pub(super) enum Kind {
     /// Request from an input to an output for the cells of a frame.
     Request = 1,
-    /// Grant from an output to an input, for the input's next frame.
+    /// Grant from an output to an input, which may then send its next frame.
     Grant,
     Cell,
     Returned,

@@ -63,7 +63,7 @@ impl PauseRecord {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PauseTrack {
-    /// Begin of the current pause in ns; 0 if there is none.
+    /// Begin of the tracked pause in ns; 0 while there is none.
     since: u64,
     begun: u64,
     sampled_at: Nanos,

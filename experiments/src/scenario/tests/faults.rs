@@ -130,7 +130,7 @@ fn invalid_keys_of_switch_faults_are_refused() {
 }
 
 #[test]
-fn overlapping_restarts_are_refused() {
+fn overlapping_restarts_of_a_switch_are_refused() {
     let restart = |at: &str, times: &str| format!("[[fault]]\nkind = \"restart\"\nat = \"{at}\"\n{times}\n");
     let first = format!("{FINE}{}", restart("s0", "begin = \"50us\"\nend = \"100us\""));
     let within = "begin = \"70us\"\nend = \"80us\"";
