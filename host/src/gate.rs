@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test] // proves: host-pauses
-    fn gate_counts_but_ignores_pauses_of_excluded_classes() {
+    fn gate_counts_but_ignores_pauses_of_classes_not_obeyed() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
         receive(&mut gate, 0, &pause(65535));
         assert_eq!((gate.paused(Nanos(1)), gate.next_change()), (ClassSet::NONE, Nanos::NEVER));

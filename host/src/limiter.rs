@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn limiter_report_has_bounded_number_of_samples() {
+    fn rate_limiter_report_has_bounded_number_of_samples() {
         let mut limiter = Limiter::new(&ReactionSettings::STANDARD, 0, LINE, Nanos(0));
         limiter.notified(Nanos(0), 10);
         limiter.notified(Nanos(0), 20);

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn span_between_stamps_survives_48_bit_wrap() {
+    fn time_between_two_stamps_is_right_across_48_bit_wrap() {
         assert_eq!(span_48(Nanos(MASK_48 + 11), Nanos(MASK_48 - 9)), Nanos(20));
         assert_eq!(span_48(Nanos(100), Nanos(101)), Nanos(0));
         assert_eq!(span_48(Nanos(101), Nanos(100)), Nanos(1));

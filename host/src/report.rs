@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn settled_reports_count_lost_last_frames_and_lost_streams() {
+    fn settled_report_counts_last_frames_and_streams_as_lost() {
         let mut reports = [host(1, "a"), host(2, "b"), host(3, "c")];
         reports[0].sent = vec![sent(0, "b", 10), sent(1, "b", 5), sent(2, "c", 0)];
         let came = ReceivedStream {
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn stream_completes_only_with_all_distinct_frames() {
+    fn stream_completes_only_once_each_frame_has_arrived() {
         let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
         let completed = [of(10, 0), of(9, 0), of(10, 1), of(11, 1), of(0, 0)].map(|of| of.completed(10));
         assert_eq!(completed, [Some(Nanos(7)), None, None, Some(Nanos(7)), None]);

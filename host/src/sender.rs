@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn sender_never_exceeds_rate_of_line() {
+    fn sender_never_exceeds_line_rate() {
         let mut sender = sender(&["size=105"]); // 1 us of a gigabit
         let mut sent = 0;
         for micro in 0..1000 {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn final_counts_list_every_nonzero_counter() {
+    fn final_counts_of_recording_list_every_nonzero_counter() {
         let mut lines = String::new();
         list("it", &Outer, &mut lines);
         assert_eq!(lines, "it.pairs.1.1 = 7\nit.inner.one = 1\nit.inner.none = None\nit.rest = []\n");

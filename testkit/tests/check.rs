@@ -9,7 +9,7 @@ use xoff_testkit::{Promise, Report, Subject, check};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
 #[test]
-fn check_finds_no_breach_in_built_in_policies() {
+fn policy_check_finds_no_breach_in_built_in_policies() {
     for kind in PolicyKind::ALL {
         let subject = Subject::with(kind, |settings| settings.policy.ofc.alpha = 0.8);
         let report = check(&subject, xoff_explore::fresh());
@@ -27,7 +27,7 @@ fn without_headroom(seed: u64) -> Report {
 }
 
 #[test]
-fn check_reports_losses_without_headroom_and_continues() {
+fn policy_check_reports_losses_without_headroom_and_continues() {
     let report = without_headroom(1);
     assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
@@ -36,7 +36,7 @@ fn check_reports_losses_without_headroom_and_continues() {
 }
 
 #[test]
-fn check_leaves_out_scenarios_that_do_not_suit_policy() {
+fn policy_check_omits_scenarios_that_do_not_suit_policy() {
     let subject = Subject::with(PolicyKind::Ofc, |settings| settings.policy.ofc.alpha = 0.1);
     let report = check(&subject, 1);
     assert!(report.ran.is_empty() && report.left_out.len() == 12, "{report}");
@@ -44,7 +44,7 @@ fn check_leaves_out_scenarios_that_do_not_suit_policy() {
 }
 
 #[test]
-fn check_with_equal_seed_repeats_its_findings() {
+fn policy_check_with_equal_seed_repeats_its_findings() {
     let findings = |seed| without_headroom(seed).findings;
     assert_eq!(findings(3), findings(3));
     assert_ne!(findings(3), findings(4));
@@ -133,27 +133,27 @@ fn report(fault: Fault, seed: u64) -> Report {
 }
 
 #[test]
-fn check_finds_no_breach_in_correct_custom_policy() {
+fn policy_check_finds_no_breach_in_correct_custom_policy() {
     let report = report(Fault::None, 1);
     assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
 }
 
 #[test]
-fn check_reports_losses_of_policy_without_xoff() {
+fn policy_check_reports_losses_of_policy_without_xoff() {
     let report = report(Fault::NeverXoff, 1);
     assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
 }
 
 #[test]
-fn check_reports_endless_pauses_of_policy_without_xon() {
+fn policy_check_reports_endless_pauses_of_policy_without_xon() {
     let report = report(Fault::NeverXon, 1);
     assert!(report.breaks(Promise::PausesEnd), "{report}");
     assert!(!report.breaks(Promise::NoLosslessDrop), "{report}");
 }
 
 #[test]
-fn check_reports_wrong_margin_of_policy() {
+fn policy_check_reports_policy_that_misstates_its_margin() {
     let report = report(Fault::MarginLies, 1);
     let batches = report.findings.iter().find(|finding| finding.promise == Promise::Batches);
     let finding = batches.expect("the wrong margin was not found");
@@ -162,7 +162,7 @@ fn check_reports_wrong_margin_of_policy() {
 }
 
 #[test]
-fn check_reports_panicking_policy_and_continues() {
+fn policy_check_reports_panicking_policy_and_continues() {
     let report = report(Fault::Panics, 1);
     let text = "policy panics at XOFF on purpose";
     assert!(report.findings.iter().any(|it| it.promise == Promise::NoPanic && it.what == text), "{report}");

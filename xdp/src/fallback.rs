@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: devices
-    fn generic_mode_has_the_reason_of_its_choice() {
+    fn port_in_generic_xdp_mode_reports_the_reason() {
         let why =
             |wanted, driver, longest, errno| why_generic(wanted, &Driver::named(driver), longest, errno);
         let none = None::<u32>;

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_mapping_are_refused() {
+    fn values_beyond_the_memory_mapping_are_refused() {
         let memory = Mapping::anonymous(64).unwrap();
         assert_eq!(memory.at::<u64>(56, 1).addr().get() - memory.at::<u64>(0, 8).addr().get(), 56);
     }

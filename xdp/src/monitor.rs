@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test] // proves: verdict
-    fn reset_device_counters_are_not_used_again() {
+    fn losses_of_device_stay_unknown_after_counter_reset() {
         let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };
         let mut counted = Counted { at_start: at(5), last: at(0), was_reset: false };
         assert_eq!(counted.read(at(5)).unwrap().lost(), 0);

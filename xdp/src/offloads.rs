@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: host-guard
-    fn offload_changed_by_others_is_not_restored() {
+    fn offload_changed_by_another_program_is_not_restored() {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frame_location_survives_packing_into_a_number() {
+    fn frame_location_is_unchanged_by_packing_into_a_number() {
         let places = [
             FramePlace::Nowhere,
             FramePlace::Received(PortId(63), u32::MAX),

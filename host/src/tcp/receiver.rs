@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn delayed_ack_leaves_exactly_at_its_deadline() {
+    fn delayed_ack_is_sent_exactly_at_its_deadline() {
         let settings = settings();
         let mut receiver = Receiver::new(&settings);
         let [now, due] = [Nanos(5), Nanos(40_000_005)];

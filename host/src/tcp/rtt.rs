@@ -67,7 +67,7 @@ mod tests {
 
     /// Values computed by hand from RFC 6298 section 2.
     #[test]
-    fn timeout_follows_rfc_6298_samples_and_backoff() {
+    fn tcp_timeout_follows_samples_and_backoff_of_rfc_6298() {
         let settings = TcpSettings { rto_min: Nanos(10), rto_max: Nanos(100_000), ..TcpSettings::default() };
         let mut rtt = Rtt::new(&settings);
         assert_eq!(rtt.timeout(&settings), Nanos(100_000));

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_flight_follows_losses_sacks_and_repairs() {
+    fn tcp_segments_in_flight_follow_losses_sacks_and_repairs() {
         let mut board = Scoreboard::default();
         (0..6).for_each(|at| board.push(Nanos(at)));
         assert!(board.sack(3).is_some() && board.sack(3).is_none());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_acks_are_limited_to_segments_behind_gap() {
+    fn at_most_the_segments_behind_the_gap_count_as_sacked() {
         let mut board = Scoreboard::default();
         (0..4).for_each(|at| board.push(Nanos(at)));
         (0..9).for_each(|_| board.add_duplicate());

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn handshake_headers_have_their_kinds() {
+    fn tcp_handshake_headers_are_read_as_syn_and_syn_ack() {
         let settings = TcpSettings::default();
         let syn = Transmission { segment: None, is_again: false, is_ecn_capable: false, is_reduced: false };
         let syn = TcpHeader::of(&syn, &settings, FLOW, Nanos(1));

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handle_prints_as_in_tc_output() {
+    fn qdisc_handle_is_printed_as_in_tc_output() {
         let handles = [Handle::new(0x786e, 0x13), Handle::new(0xff, 0), Handle::ROOT, Handle::NONE];
         assert_eq!(handles.map(|handle| handle.to_string()), ["786e:13", "ff:", "root", "none"]);
         assert_eq!(Handle::new(0x786e, 0x13).major(), 0x786e);

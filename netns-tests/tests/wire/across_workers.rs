@@ -6,7 +6,7 @@ use crate::{bed_beside_others, frame};
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p3\"] }, { ports = [\"p2\"] }]";
 
 #[test]
-fn all_workers_forward_to_station_that_one_of_them_learned() {
+fn all_workers_forward_to_an_address_that_one_worker_learned() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").switch(TWO));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -52,7 +52,7 @@ fn congestion_pauses_sender_at_port_of_another_worker() {
 }
 
 #[test]
-fn workers_exchange_floods_jumbo_and_retagged_frames() {
+fn workers_exchange_flooded_jumbo_and_retagged_frames() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let config = bed
         .config("speed = \"1G\"\nmtu = 9000")

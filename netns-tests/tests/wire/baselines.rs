@@ -94,7 +94,7 @@ fn rate_step(bytes: &[u8], class: u8) -> Option<u8> {
 }
 
 #[test] // proves: gfc
-fn gfc_lowers_rates_before_it_pauses() {
+fn gfc_switch_slows_its_peer_before_it_pauses_the_class() {
     let bed = bed(2).build();
     let config = bed
         .config("speed = \"10M\"\ngfc_peer = true")
@@ -126,7 +126,7 @@ fn gfc_lowers_rates_before_it_pauses() {
 }
 
 #[test] // proves: gfc
-fn gfc_sends_rates_only_to_gfc_peers() {
+fn gfc_switch_sends_rate_frames_only_to_gfc_peers() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").port(1, "gfc_peer = true"));
     let request_rate = |number: usize, step: u8| {

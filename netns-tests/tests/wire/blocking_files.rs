@@ -98,7 +98,7 @@ fn assert_cut(exit: &Exit, why: &str) {
 }
 
 #[test]
-fn switch_ends_and_reports_recording_into_unread_pipe() {
+fn stopped_switch_reports_that_nobody_read_its_recording() {
     let directory = TempDir::new().unwrap();
     let pipe = directory.path().join("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();

@@ -371,7 +371,7 @@ fn missed_in(file: &Path) -> u64 {
 }
 
 #[test]
-fn slow_reader_of_capture_costs_no_frame() {
+fn switch_loses_no_frame_to_a_slow_capture_reader() {
     const FRAMES: u32 = 16_000;
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"10G\""));

@@ -30,7 +30,7 @@ fn two_hosts() -> (Bed, xoff_netns_tests::Switch) {
 }
 
 #[test]
-fn tcp_in_lossy_class_retransmits_below_five_percent() {
+fn tcp_in_lossy_class_retransmits_less_than_5_percent() {
     let (bed, switch) = two_hosts();
     let report = iperf(bed.host(1), bed.host(2), &["--time", "2"]);
     assert!(report["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{report:#}");

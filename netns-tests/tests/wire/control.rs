@@ -145,7 +145,7 @@ fn status_under_load_matches_its_json_schema() {
 }
 
 #[test]
-fn status_without_switch_suggests_xoff_run() {
+fn status_command_without_switch_suggests_xoff_run() {
     let bed = bed_beside_others(1).build();
     let Output { status, stderr, .. } = xoff_status(&bed, &[]);
     let message = String::from_utf8(stderr).unwrap();
@@ -157,7 +157,7 @@ fn status_without_switch_suggests_xoff_run() {
 }
 
 #[test] // proves: link-down
-fn switch_follows_link_changes() {
+fn switch_forgets_addresses_of_lost_link_until_it_returns() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);

@@ -124,7 +124,7 @@ fn port_reopens_on_recreated_device() {
 }
 
 #[test] // proves: verdict
-fn acknowledged_gap_does_not_affect_later_verdict() {
+fn verdict_ignores_device_loss_that_operator_acknowledged() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("log = \"info\""));
     let acknowledge = || {
@@ -184,7 +184,7 @@ fn port_reopens_on_device_from_another_namespace() {
 }
 
 #[test]
-fn other_ports_lose_no_frame_when_a_device_returns() {
+fn other_ports_lose_no_frame_when_a_port_device_returns() {
     const TIMES: u64 = 8;
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch(TWO));

@@ -79,7 +79,7 @@ fn frames_sent_by_kernel_stack_on_port_count_as_no_loss() {
 
 /// Checks nothing if by chance no frame arrives while devices are released.
 #[test]
-fn kernel_stack_frames_during_stop_count_as_no_loss() {
+fn frames_of_kernel_stack_at_switch_stop_count_as_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));

@@ -175,7 +175,7 @@ fn victim_flow_completes_in_experiment_ofc_fig1() {
 }
 
 #[test] // proves: experiments, cascade
-fn report_of_cascade_contains_every_step() {
+fn report_of_cascade_experiment_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
         // Three runs, because the report omits those in which the machine stalled.
@@ -269,7 +269,7 @@ fn experiment_with_two_lossless_classes_is_lossless() {
 }
 
 #[test]
-fn balance_experiment_compares_spreads_without_loss() {
+fn balance_experiment_compares_spreading_methods_without_loss() {
     let spread_keys = |place: usize| {
         [
             "p99_ms",

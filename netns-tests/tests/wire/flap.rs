@@ -14,7 +14,7 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
 }
 
 #[test] // proves: link-down
-fn link_down_at_start_costs_other_ports_no_frame() {
+fn other_ports_lose_no_frame_if_one_link_is_down_at_start() {
     let bed = bed(3).build();
     bed.host(3).device().set_up(false).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -29,7 +29,7 @@ fn link_down_at_start_costs_other_ports_no_frame() {
 }
 
 #[test]
-fn link_flap_ends_the_received_pause() {
+fn link_flap_ends_pause_that_the_port_received() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));

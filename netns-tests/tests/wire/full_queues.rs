@@ -46,7 +46,7 @@ fn full_egress_queue_drops_only_excess_frames() {
 }
 
 #[test] // proves: pipeline
-fn full_egress_queue_halts_the_pipeline() {
+fn full_egress_queue_stops_forwarding_between_all_ports() {
     let bed = bed(3).build();
     let config = bed.config("speed = \"10M\"\nlossless = [3, 4]").switch("when_full = \"stop\"");
     let switch = start_paused(&bed, &config.more(THREE));
@@ -71,7 +71,7 @@ fn full_egress_queue_halts_the_pipeline() {
 }
 
 #[test]
-fn forwarded_frames_do_not_count_at_ingress() {
+fn ingress_count_excludes_forwarded_frames_if_so_configured() {
     let bed = bed(2).build();
     let more = format!("{THREE}xoff = 2000\nxon = 1000");
     let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
@@ -93,7 +93,7 @@ fn forwarded_frames_do_not_count_at_ingress() {
 
 /// The combination is called PFC_wstop in the paper on CaPFC.
 #[test]
-fn until_forwarded_accounting_is_lossless_if_pipeline_stops() {
+fn until_forwarded_accounting_is_lossless_if_full_queue_stops() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";

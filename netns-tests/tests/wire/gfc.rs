@@ -100,7 +100,7 @@ fn gfc_rate_of_a_class_limits_only_that_class() {
 }
 
 #[test] // proves: capture
-fn wireshark_dissector_flags_malformed_rates() {
+fn wireshark_dissector_flags_malformed_gfc_rate_frames() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\ngfc_peer = true").switch("policy = \"gfc\"");
     let switch = bed.start(&config.more("[class.3]\nxoff = 4000\nxon = 3000"));

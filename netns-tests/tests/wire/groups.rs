@@ -34,7 +34,7 @@ fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
 }
 
 #[test] // proves: groups
-fn group_of_ports_spreads_flows_without_duplicates() {
+fn port_group_spreads_flows_without_duplicate_frames() {
     let bed = pair();
     let switches = start(&bed, "speed = \"1G\"", "");
     let (a, b) = (bed.host(1), bed.host(3));
@@ -95,7 +95,7 @@ print(total)
 ";
 
 #[test] // proves: group-changes
-fn cut_group_wire_loses_only_its_own_frames() {
+fn cut_wire_of_port_group_loses_only_its_own_frames() {
     const FRAMES: u64 = 500;
     for group in ["", "spread = \"adaptive\"\n"] {
         let bed = pair();
@@ -164,7 +164,7 @@ fn cut_group_wire_loses_only_its_own_frames() {
 }
 
 #[test] // proves: group-changes
-fn reload_changes_how_a_group_spreads_frames() {
+fn reload_changes_how_a_port_group_spreads_frames() {
     let bed = pair();
     let config = |more: &str| bed.config("speed = \"1G\"").more(more);
     let near = bed.start(&config(&format!("{GROUP}spread = \"frame\"\n")));
@@ -193,7 +193,7 @@ fn reload_changes_how_a_group_spreads_frames() {
 
 /// The near switch takes its second port out of the group, and adds it again.
 #[test] // proves: lacp
-fn member_leaves_and_joins_by_lacp_without_loss() {
+fn port_leaves_and_joins_its_group_by_lacp_without_loss() {
     const FRAMES: u64 = 8_000;
     let bed = pair();
     let defaults = "speed = \"100M\"";

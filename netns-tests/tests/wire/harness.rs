@@ -75,7 +75,7 @@ fn tshark_and_scapy_accept_udp_frame_of_harness() {
 
 #[test] // proves: verdict
 #[should_panic(expected = "devices dropped frames")]
-fn frame_lost_in_a_device_fails_the_test() {
+fn frame_dropped_by_a_device_fails_the_test() {
     let bed = bed_beside_others(1).build();
     let nobody = Frame::new(bed.host(1).mac(), bed.port(1).mac()).numbered(1).build();
     bed.host(1).send(nobody);
@@ -84,7 +84,7 @@ fn frame_lost_in_a_device_fails_the_test() {
 }
 
 #[test]
-fn nextest_configuration_lists_modules_with_shared_beds() {
+fn nextest_configuration_lists_modules_with_parallel_test_beds() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
     let runner = fs::read_to_string(format!("{root}../.config/nextest.toml")).unwrap();
     let named = runner.split_once("^(").unwrap().1.split_once(")::/").unwrap().0;

@@ -31,7 +31,7 @@ fn congested_port_does_not_slow_frames_to_a_free_port() {
 }
 
 #[test] // proves: scheduling
-fn victims_beside_congestion_are_never_paused() {
+fn senders_to_uncongested_ports_are_never_paused() {
     unstalled(|| {
         let bed = bed(4).build();
         let config = bed

@@ -58,7 +58,7 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
 }
 
 #[test]
-fn incast_of_udp_is_lossless_with_agents() {
+fn udp_incast_is_lossless_with_agents_at_the_hosts() {
     unstalled(|| {
         let outcome = run("udp", "2", true);
         assert_eq!(outcome.of(3, "received"), outcome.of(3, "sent"), "{}", outcome.programs);
@@ -74,7 +74,7 @@ fn incast_of_udp_is_lossless_with_agents() {
 }
 
 #[test]
-fn incast_of_udp_loses_frames_without_agents() {
+fn udp_incast_loses_frames_without_agents_at_the_hosts() {
     let outcome = run("udp", "2", false);
     assert!(outcome.sum(3, "received") < outcome.sum(3, "sent"), "{}", outcome.programs);
     assert_eq!(
@@ -86,7 +86,7 @@ fn incast_of_udp_loses_frames_without_agents() {
 }
 
 #[test]
-fn incast_of_tcp_needs_no_retransmissions_with_agents() {
+fn tcp_incast_retransmits_nothing_with_agents_at_the_hosts() {
     unstalled(|| {
         let outcome = run("tcp", "5", true);
         assert_eq!(outcome.of(3, "sent_again"), 0, "{}", outcome.programs);
@@ -101,7 +101,7 @@ fn incast_of_tcp_needs_no_retransmissions_with_agents() {
 }
 
 #[test]
-fn incast_of_tcp_retransmits_without_agents() {
+fn tcp_incast_retransmits_without_agents_at_the_hosts() {
     let outcome = run("tcp", "5", false);
     assert!(outcome.of(3, "sent_again").as_u64() > Some(0), "{}", outcome.programs);
     assert_eq!(outcome.code, Some(1), "{}", outcome.account);

@@ -114,7 +114,7 @@ fn benchmarks_refuse_wrong_arguments() {
 }
 
 #[test]
-fn benchmark_survives_a_stuck_forwarder() {
+fn benchmark_with_stuck_forwarder_loses_only_its_results() {
     assert_pytest_passes(
         "../scripts/benchmarks",
         &[

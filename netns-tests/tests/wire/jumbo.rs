@@ -38,7 +38,7 @@ fn flood_whole(bed: &Bed, len: usize) {
 }
 
 #[test]
-fn jumbo_frames_cross_in_one_descriptor() {
+fn jumbo_frames_cross_switch_in_one_descriptor_each() {
     let bed = bed_beside_others(3).mtu(3_818).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 3818"));
     cross_whole(&bed, [60, 1_514, 1_788, 1_792, 1_796, 2_048, 3_831, 3_832]);
@@ -47,7 +47,7 @@ fn jumbo_frames_cross_in_one_descriptor() {
 }
 
 #[test]
-fn jumbo_frames_cross_in_several_descriptors() {
+fn jumbo_frames_cross_switch_in_several_descriptors_each() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     cross_whole(
@@ -59,7 +59,7 @@ fn jumbo_frames_cross_in_several_descriptors() {
 }
 
 #[test]
-fn ports_add_and_remove_tags_of_jumbo_frames() {
+fn ports_add_and_remove_vlan_tags_of_jumbo_frames() {
     let bed = bed_beside_others(2).mtu(9_000).build();
     let config =
         bed.config("speed = \"1G\"\nmtu = 9000").port(2, "untagged = []\ntagged = [1]\npvid = \"none\"");

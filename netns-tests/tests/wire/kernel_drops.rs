@@ -81,7 +81,7 @@ fn stall_of(
 }
 
 #[test]
-fn kernel_drops_of_lossy_frames_keep_the_promise() {
+fn lossless_promise_is_kept_if_kernel_drops_lossy_frames() {
     for mode in ["native", "generic"] {
         let StallOutcome { missing, verdict, health, exit, .. } = stall(mode, &[(0, MANY)]);
         assert!(missing > 1_000, "{mode}: too few frames were lost beyond the rings");
@@ -104,7 +104,7 @@ fn kernel_drops_of_lossy_frames_keep_the_promise() {
 }
 
 #[test]
-fn kernel_drops_of_lossless_frames_count_once() {
+fn lossless_frame_dropped_by_kernel_counts_once_as_lost() {
     for mode in ["native", "generic"] {
         let StallOutcome { missing, verdict, exit, .. } = stall(mode, &[(3, MANY)]);
         assert!(missing > 1_000, "{mode}: too few frames were lost beyond the rings");
@@ -125,7 +125,7 @@ fn kernel_drops_of_lossless_frames_count_once() {
 }
 
 #[test]
-fn lossless_class_lost_wholly_in_a_stall_breaks_the_promise() {
+fn promise_is_broken_if_stall_loses_whole_lossless_class() {
     let StallOutcome { missing, received_of_class_3, verdict, exit, .. } =
         stall("native", &[(0, MANY), (3, 50)]);
     assert_eq!(received_of_class_3, 0);
@@ -141,7 +141,7 @@ const WHOLE: u32 = PROMISED + 31;
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 #[test] // proves: memory, headroom
-fn stall_loses_only_frames_beyond_receive_chunks() {
+fn stalled_switch_loses_only_frames_beyond_receive_chunks() {
     for (memory, count) in [("", WHOLE), ("model = \"shared\"", WHOLE), (SMALL_CHUNKS, SMALL)] {
         for mode in ["native", "generic"] {
             let shortest = |count| (0..count).map(|_| (3, 64));
@@ -162,7 +162,7 @@ fn stall_loses_only_frames_beyond_receive_chunks() {
 
 /// Up to 31 chunks may be missing from the fill ring, which a worker refills in batches of 32.
 #[test] // proves: memory, headroom
-fn stall_after_traffic_loses_no_promised_frame() {
+fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     for before in [31, 32, 63] {
         let frames = (0..before + PROMISED).map(|_| (3, 64));
         let StallOutcome { missing, verdict, .. } = stall_of("", "native", before as usize, frames);
@@ -172,7 +172,7 @@ fn stall_after_traffic_loses_no_promised_frame() {
 
 /// A frame of 512 bytes takes one small chunk, one of 513 two. The promise holds for 256 bytes on average (with FCS).
 #[test] // proves: memory, headroom
-fn stall_with_mixed_frame_lengths_loses_nothing() {
+fn switch_stalled_under_mixed_frame_lengths_loses_no_frame() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
     let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / PROMISED as usize;
     assert!((256..262).contains(&average), "{average}");
@@ -185,7 +185,7 @@ fn stall_with_mixed_frame_lengths_loses_nothing() {
 /// A worker measures a stall only after its sleep. It sleeps at most as long as no frame came before, or a quarter of the stall
 /// budget.
 #[test]
-fn stall_after_traffic_is_reported_in_full() {
+fn switch_reports_every_frame_lost_in_stall_after_traffic() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let (a, b) = (bed.host(1), bed.host(2));

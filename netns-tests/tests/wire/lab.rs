@@ -73,7 +73,7 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn lab_of_five_lines_accounts_for_every_frame() {
+fn lab_of_a_five_line_file_accounts_for_every_frame() {
     let workspace = Workspace::new();
     let file = workspace.file("five", FIVE_LINES);
     let script =
@@ -181,7 +181,7 @@ fn lab_run_exits_with_code_of_its_command() {
 }
 
 #[test] // proves: lab-page, lab-file
-fn lab_serves_page_and_reloads_its_switches() {
+fn lab_serves_web_page_and_reloads_its_switches() {
     let workspace = Workspace::new();
     let name = "page";
     let file = workspace.file(name, FIVE_LINES);
@@ -256,7 +256,7 @@ fn lab_run_exits_with_1_if_lossless_frames_were_lost() {
 }
 
 #[test] // proves: lab-lifecycle
-fn two_labs_run_side_by_side_and_leave_nothing() {
+fn two_labs_run_side_by_side_and_leave_nothing_behind() {
     let workspace = Workspace::new();
     let hosts_before = fs::read_to_string("/etc/hosts").unwrap();
     let devices = || succeed(Command::new("ip").args(["-brief", "link"]));
@@ -359,7 +359,7 @@ fn next_lab_removes_leftovers_of_a_killed_lab() {
 }
 
 #[test] // proves: lab-lifecycle
-fn killed_lab_and_lab_down_end_the_command() {
+fn command_in_lab_ends_if_lab_is_killed_or_taken_down() {
     let workspace = Workspace::new();
     let file = workspace.file("ends", FIVE_LINES);
     let start = |trap: &str| {

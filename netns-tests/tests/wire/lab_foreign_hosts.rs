@@ -116,7 +116,7 @@ sys.stdin.read()
 "#;
 
 #[test]
-fn drops_before_the_lab_count_as_no_loss() {
+fn device_drops_before_lab_start_count_as_no_loss() {
     let workspace = Workspace::new();
     let [blue, tap] = ["xoff-b", "xb"].map(|name| format!("{name}{}", std::process::id()));
     succeed(Command::new("ip").args(["netns", "add", &blue]));

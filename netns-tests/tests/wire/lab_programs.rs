@@ -36,16 +36,16 @@ fn assert_programs_lossless(policy: &str) {
 }
 
 #[test]
-fn debian_programs_are_lossless_under_pfc() {
+fn traffic_of_debian_programs_is_lossless_under_pfc() {
     assert_programs_lossless("pfc");
 }
 
 #[test]
-fn debian_programs_are_lossless_under_capfc() {
+fn traffic_of_debian_programs_is_lossless_under_capfc() {
     assert_programs_lossless("capfc");
 }
 
 #[test]
-fn debian_programs_are_lossless_under_ofc() {
+fn traffic_of_debian_programs_is_lossless_under_ofc() {
     assert_programs_lossless("ofc");
 }

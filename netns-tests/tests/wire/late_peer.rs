@@ -41,7 +41,7 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
 }
 
 #[test] // proves: headroom, peer-faults
-fn peer_that_obeys_late_within_headroom_loses_no_frame() {
+fn switch_loses_no_frame_if_peer_obeys_late_within_headroom() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
@@ -63,7 +63,7 @@ fn peer_that_obeys_late_within_headroom_loses_no_frame() {
 }
 
 #[test] // proves: headroom, log, start-stop
-fn lost_frames_of_peer_later_than_headroom_are_counted() {
+fn switch_counts_frames_lost_if_peer_obeys_after_headroom() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));

@@ -25,7 +25,7 @@ impl Drop for FabricGuard {
 }
 
 #[test] // proves: route-mirror
-fn frr_fabric_survives_loss_of_a_link_and_of_daemons() {
+fn frr_fabric_forwards_after_loss_of_a_link_and_of_daemons() {
     let _alone = one_bed_at_a_time(BINARY);
     let _down = FabricGuard;
     for name in ["up.sh", "check.sh"] {

@@ -61,7 +61,7 @@ fn address_that_keeps_sending_does_not_age() {
 }
 
 #[test]
-fn station_is_relearned_at_port_to_which_it_moved() {
+fn moved_host_is_relearned_at_its_new_port() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));

@@ -223,7 +223,7 @@ fn tshark_and_scapy_read_all_fields_of_lldpdus() {
 }
 
 #[test] // proves: dcbx
-fn both_ends_report_a_pfc_mismatch() {
+fn both_switches_of_a_link_report_a_pfc_mismatch() {
     let bed = bed_beside_others(2).far(1).build();
     let near = bed.start(&bed.config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3]"));
     let far = bed.start_far(&bed.far_config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3, 4]"));
@@ -249,7 +249,7 @@ fn both_ends_report_a_pfc_mismatch() {
 }
 
 #[test] // proves: dcbx
-fn automatic_ofc_peer_and_gfc_peer_follow_lldp_neighbor() {
+fn automatic_ofc_and_gfc_settings_follow_lldp_neighbor() {
     let bed = bed_beside_others(2).far(1).build();
     let auto = "lldp = true\nspeed = \"100M\"\nofc_peer = \"auto\"\ngfc_peer = \"auto\"";
     let near = bed.start(&bed.config(auto));
@@ -283,7 +283,7 @@ fn willing_port_adopts_pfc_classes_of_its_neighbor() {
 }
 
 #[test] // proves: lldp, configuration
-fn lldp_floods_are_bounded_and_counted() {
+fn lldp_neighbors_in_a_flood_are_bounded_and_counted() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("lldp = true\nspeed = \"100M\""));
     let host = bed.host(1);

@@ -8,7 +8,7 @@ use crate::{PATIENT, bed};
 const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
 
 #[test]
-fn class_resumes_at_expiry_if_its_xon_is_lost() {
+fn paused_class_resumes_at_pause_expiry_if_xon_is_lost() {
     const PAUSES: u32 = 3;
     unstalled(|| {
         let bed = bed(2).build();

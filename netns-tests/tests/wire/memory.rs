@@ -30,29 +30,29 @@ fn assert_printed_matches_used(ports: u8, queues: u32, change: impl Fn(Config) -
 }
 
 #[test]
-fn check_predicts_memory_of_default_switch() {
+fn xoff_check_predicts_memory_of_default_switch() {
     assert_printed_matches_used(3, 1, |config| config);
 }
 
 #[test]
-fn check_predicts_memory_of_small_switch() {
+fn xoff_check_predicts_memory_of_small_switch() {
     assert_printed_matches_used(2, 1, |config| {
         config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024")
     });
 }
 
 #[test]
-fn check_predicts_memory_with_small_receive_chunks() {
+fn xoff_check_predicts_memory_with_small_receive_chunks() {
     assert_printed_matches_used(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
 }
 
 #[test]
-fn check_predicts_memory_with_several_device_queues() {
+fn xoff_check_predicts_memory_with_several_device_queues() {
     assert_printed_matches_used(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }
 
 #[test]
-fn check_predicts_memory_of_two_workers_with_jumbo_frames() {
+fn xoff_check_predicts_memory_of_two_workers_with_jumbo_frames() {
     assert_printed_matches_used(2, 1, |config| {
         config.switch("workers = 2\nstall_budget = \"5ms\"").port(1, "mtu = 3000\nlossless = [3, 4]")
     });

@@ -3,7 +3,7 @@ use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 use crate::{PATIENT, bed, frame};
 
 #[test]
-fn busy_polling_worker_is_lossless() {
+fn switch_with_busy_polling_worker_loses_no_frame() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = format!("{PATIENT}\npoll = \"busy\"");

@@ -32,7 +32,7 @@ fn assert_clean_exit(agent: Agent) {
 }
 
 #[test]
-fn agent_stops_paused_class_while_others_send() {
+fn agent_stops_paused_class_while_other_classes_send() {
     let wire = wire();
     let _sinks = [wire.listen(LOSSLESS), wire.listen(LOSSY)];
     let agent = wire.start(SLOW);
@@ -55,7 +55,7 @@ fn agent_stops_paused_class_while_others_send() {
 }
 
 #[test]
-fn agent_ends_pause_after_its_quanta() {
+fn agent_ends_received_pause_after_its_quanta() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start(FAST);
@@ -124,7 +124,7 @@ fn refreshed_pause_of_host_counts_as_one_pause() {
 }
 
 #[test]
-fn pause_read_after_its_expiry_stops_nothing() {
+fn pause_frame_that_agent_reads_after_expiry_pauses_no_class() {
     let wire = wire();
     let agent = wire.start(SLOW);
     agent.signal(Signal::SIGSTOP);

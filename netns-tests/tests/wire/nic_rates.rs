@@ -118,7 +118,7 @@ fn host_obeys_rate_requested_by_switch_until_it_expires() {
 }
 
 #[test]
-fn host_with_full_socket_pauses_its_switch() {
+fn host_with_full_socket_buffer_pauses_its_switch() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 100M --pause-above 20KB");
     let slow = wire.namespace().run(|| UdpSocket::bind("10.0.0.1:6000").unwrap());

@@ -24,7 +24,7 @@ fn flows(status: &Status, port: usize) -> FlowStatus {
 }
 
 #[test] // proves: ofc-flows
-fn uncongested_flow_continues_beside_paused_flow() {
+fn ofc_pauses_congested_flow_while_uncongested_flow_continues() {
     unstalled(|| {
         let bed = bed(4).far(2).build();
         let near = bed.start(&ofc(bed.config("speed = \"200M\""), &[2, 3]));

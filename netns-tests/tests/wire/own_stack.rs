@@ -164,7 +164,7 @@ fn agent_restores_ipv6_address_mode_of_killed_switch() {
 }
 
 #[test]
-fn kernel_makes_no_ipv6_address_on_returned_device() {
+fn kernel_gives_no_ipv6_address_to_recreated_port_device() {
     let bed = with_ipv6();
     let switch = start(&bed);
     ip(&bed, "link del p1");

@@ -53,7 +53,7 @@ fn pfc_frame_without_enabled_class_pauses_nothing() {
 }
 
 #[test]
-fn received_xon_without_pause_changes_nothing() {
+fn received_xon_for_unpaused_class_changes_nothing() {
     let (bed, switch) = start("pause = \"asymmetric\"");
     let b = bed.host(2);
     b.send(frames::pfc(b.mac(), &ALL_AT_MAXIMUM.map(|(class, _)| (class, 0))));

@@ -110,7 +110,7 @@ fn pause_time_zero_resumes_class_at_once() {
 }
 
 #[test]
-fn last_received_pause_time_of_a_class_counts() {
+fn last_received_pause_time_of_a_class_replaces_earlier_one() {
     for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
         let it = PauseFixture::new();
         let pfc = |quanta| frames::pfc(it.bed.host(2).mac(), &[(3, quanta)]);
@@ -134,7 +134,7 @@ fn last_received_pause_time_of_a_class_counts() {
 }
 
 #[test]
-fn pauses_of_classes_expire_independently() {
+fn received_pauses_of_two_classes_expire_independently() {
     let it = PauseFixture::new();
     let times: Vec<(u8, u16)> =
         CLASSES.map(|class| (class, 2_000 + 1_000 * u16::from(class * 3 % 8))).collect();
@@ -172,7 +172,7 @@ fn port_obeys_pfc_frames_whatever_their_reserved_fields() {
 }
 
 #[test]
-fn pauses_of_all_lengths_expire_exactly() {
+fn received_pause_of_any_length_expires_exactly_on_time() {
     const REPEATS: u32 = 20;
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));

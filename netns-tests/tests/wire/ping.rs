@@ -13,7 +13,7 @@ fn hosts_ping_over_ipv4_and_ipv6() {
 }
 
 #[test]
-fn pings_of_maximum_size_and_fragmented_pings_pass() {
+fn switch_forwards_longest_and_fragmented_pings() {
     let bed = bed_beside_others(2).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));

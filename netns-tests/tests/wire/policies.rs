@@ -77,7 +77,7 @@ fn change_of_policy_under_load_loses_nothing() {
 }
 
 #[test] // proves: policy-swap
-fn policy_that_does_not_fit_the_switch_is_refused() {
+fn policy_is_refused_if_unknown_or_limited_to_one_worker() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("workers = 2"));
     let (done, text) = xoff(&bed, &["policy", "capfc"]);

@@ -25,7 +25,7 @@ fn addresses_beyond_limit_of_port_are_not_learned() {
 }
 
 #[test] // proves: verdict
-fn drop_by_a_device_makes_verdict_not_kept() {
+fn verdict_is_not_kept_after_a_device_drops_a_frame() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     // Lower the peer's MTU, so that the device drops longer frames.

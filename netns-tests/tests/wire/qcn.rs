@@ -127,7 +127,7 @@ fn assert_tshark_reads(bytes: &[u8], cnm: &Cnm, header: &Header) {
 }
 
 #[test] // proves: capture
-fn wireshark_dissector_flags_malformed_cnms_and_lists() {
+fn wireshark_dissector_flags_malformed_cnms_and_flow_lists() {
     let head = |rest: &[u8]| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], rest].concat();
     let mut cnm = head(&[0x22, 0xe7, 0x10, 9]);
     cnm.resize(60, 0);

@@ -86,7 +86,7 @@ fn recording_of_pfc_run_replays_identically() {
 }
 
 #[test]
-fn reload_ends_a_recording() {
+fn reload_of_switch_ends_its_recording() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").more(CLASS);
     let (switch, file) = recorded(&bed, &config, &directory);

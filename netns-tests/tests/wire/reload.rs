@@ -22,7 +22,7 @@ fn config(bed: &Bed) -> Config {
 }
 
 #[test]
-fn reload_under_load_loses_nothing() {
+fn switch_loses_no_frame_if_reloaded_under_load() {
     for workers in ["workers = 1", "workers = 2"] {
         unstalled(|| {
             let bed = bed(3).build();

@@ -279,7 +279,7 @@ fn switch_follows_all_kinds_of_route_changes() {
 }
 
 #[test]
-fn flapping_routes_cost_no_frame_of_a_stable_route() {
+fn stable_route_loses_no_frame_while_other_routes_flap() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
@@ -315,7 +315,7 @@ fn flapping_routes_cost_no_frame_of_a_stable_route() {
 }
 
 #[test]
-fn restart_of_routing_daemon_loses_no_frame() {
+fn switch_loses_no_frame_while_routing_daemon_restarts() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
@@ -507,7 +507,7 @@ fn punt_limit_protects_forwarded_frames_from_punted_frames() {
 }
 
 #[test]
-fn router_settings_that_cannot_work_are_refused() {
+fn router_with_missing_or_port_named_namespace_is_refused() {
     let bed = bed(2).build();
     let refused = |netns: &str| {
         let config = bed.config("speed = \"1G\"\nrouted = true").more(&format!("[router]\n{netns}"));

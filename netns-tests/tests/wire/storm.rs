@@ -10,7 +10,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
 }
 
 #[test] // proves: scheduling
-fn class_in_pause_storm_stops_without_pausing_its_sender() {
+fn class_in_pause_storm_sends_nothing_and_pauses_no_sender() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -64,7 +64,7 @@ fn unpaused_classes_keep_their_rate_during_a_pause_storm() {
 }
 
 #[test] // proves: lossless
-fn pause_storms_lose_and_reorder_no_frame() {
+fn switch_in_pause_storms_loses_and_reorders_no_frame() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));

@@ -50,7 +50,7 @@ fn examine(tester: &Namespace, speed: &str, arguments: &[&str]) -> (Option<i32>,
 }
 
 #[test] // proves: conformance
-fn xoff_passes_receive_and_send_cases() {
+fn xoff_switch_passes_receive_and_send_cases_of_tester() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
@@ -68,7 +68,7 @@ fn xoff_passes_receive_and_send_cases() {
 }
 
 #[test] // proves: conformance
-fn missing_device_is_an_error_of_the_start() {
+fn tester_without_switch_between_its_ports_fails_at_start() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, _device) = cabled(&mut lab);
@@ -78,7 +78,7 @@ fn missing_device_is_an_error_of_the_start() {
 }
 
 #[test] // proves: conformance
-fn tester_obeys_pause_that_outlasts_a_case() {
+fn tester_obeys_pause_that_outlasts_a_test_case() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);

@@ -20,7 +20,7 @@ const DEFECTS: [&str; 8] = [
 ];
 
 #[test] // proves: conformance
-fn defects_are_found_by_their_cases() {
+fn each_defect_of_reference_switch_is_found_by_its_test_case() {
     let _alone = one_bed_at_a_time(super::BINARY);
     let mut script = Command::new("/usr/bin/python3");
     script.args(["-c", SCRIPT, "--xoff", super::BINARY, "--reference", REFERENCE]);

@@ -64,7 +64,7 @@ fn examine_with_stops(options: &[&str]) -> Value {
 }
 
 #[test] // proves: conformance
-fn stopped_tester_knows_when_frames_arrived() {
+fn tester_process_stopped_in_a_case_keeps_arrival_times() {
     let _alone = one_bed_at_a_time(BINARY);
     for (options, verdict) in [(&[][..], "pass"), (&["--defect", "quantum-half"], "fail")] {
         unstalled(|| {

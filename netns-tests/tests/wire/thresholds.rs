@@ -75,7 +75,7 @@ fn xoff_threshold_is_exact_to_the_byte() {
 }
 
 #[test] // proves: headroom
-fn headroom_is_exact_to_the_byte() {
+fn headroom_takes_exactly_its_configured_bytes() {
     let (bed, switch) = start_paused();
     let b = bed.host(2);
     let full = fill(&bed, &switch, 2, &[1000; 5]);
@@ -102,7 +102,7 @@ fn headroom_is_exact_to_the_byte() {
 }
 
 #[test] // proves: thresholds
-fn pause_lasts_until_queue_is_below_xon() {
+fn sender_stays_paused_until_queue_is_below_xon_threshold() {
     for (left, released) in [(1500, false), (1499, true)] {
         let (bed, switch) = start_paused();
         let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));

@@ -46,7 +46,7 @@ fn frames_reach_only_ports_of_their_vlan() {
 }
 
 #[test] // proves: bridging
-fn ports_add_and_remove_tags() {
+fn ports_add_and_remove_vlan_tags() {
     let bed = bed_beside_others(4).build();
     let config = bed
         .config("speed = \"1G\"")
@@ -90,7 +90,7 @@ fn ports_add_and_remove_tags() {
 }
 
 #[test] // proves: classification
-fn priority_tags_and_service_tags_pass() {
+fn frames_with_priority_or_service_tags_are_forwarded() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -114,7 +114,7 @@ fn priority_tags_and_service_tags_pass() {
 
 /// A veth device accepts one VLAN tag beyond its MTU.
 #[test] // proves: classification
-fn longest_frame_with_two_tags_passes() {
+fn longest_frame_with_two_vlan_tags_is_forwarded() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -22,7 +22,7 @@ fn order(queue: &str) -> Vec<u32> {
 }
 
 #[test]
-fn fifo_queue_keeps_order_of_arrival() {
+fn fifo_queue_sends_frames_in_order_of_arrival() {
     assert_eq!(order("fifo"), [11, 12, 13, 14, 21, 22, 23, 24]);
 }
 

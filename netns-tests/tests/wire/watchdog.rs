@@ -100,7 +100,7 @@ fn watchdog_drops_only_frames_of_class_in_storm() {
 }
 
 #[test]
-fn pause_shorter_than_detection_time_drops_nothing() {
+fn watchdog_drops_nothing_in_pause_below_detection_time() {
     let (bed, switch) = start_watched("drop");
     let child = storm(bed.host(2), "3=65535", &[]);
     wait_for_pause(&switch);
@@ -113,7 +113,7 @@ fn pause_shorter_than_detection_time_drops_nothing() {
 }
 
 #[test]
-fn pause_without_queued_frames_is_no_storm() {
+fn pause_of_class_without_queued_frames_is_no_storm() {
     let (bed, switch) = start_watched("drop");
     let (a, b) = (bed.host(1), bed.host(2));
     let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
@@ -129,7 +129,7 @@ fn pause_without_queued_frames_is_no_storm() {
 }
 
 #[test]
-fn watchdog_action_forward_sends_during_a_storm() {
+fn watchdog_with_action_forward_sends_in_a_pause_storm() {
     let (bed, switch) = start_watched("forward");
     let child = storm(bed.host(2), "3=65535", &["--every", "50ms", "--duration", "1min"]);
     wait_for_pause(&switch);

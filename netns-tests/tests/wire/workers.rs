@@ -7,7 +7,7 @@ use crate::{PATIENT, bed};
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\", \"p4\"] }]";
 
 #[test]
-fn frames_between_two_workers_are_lossless() {
+fn switch_loses_no_frame_between_ports_of_two_workers() {
     unstalled(|| {
         let bed = bed(4).build();
         let switch =
@@ -34,7 +34,7 @@ fn frames_between_two_workers_are_lossless() {
 }
 
 #[test]
-fn ledgers_of_two_workers_balance_after_stop_under_load() {
+fn frame_ledgers_of_two_workers_balance_after_stop_under_load() {
     let bed = bed(4).build();
     let switch = bed.start(&bed.config("speed = \"500M\"").switch(PATIENT).switch(TWO));
     let (a, b, c, d) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));

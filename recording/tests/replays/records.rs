@@ -132,7 +132,7 @@ fn records_survive_encoding_and_parsing_unchanged() {
 }
 
 #[test]
-fn replay_refuses_impossible_calls() {
+fn replay_refuses_records_that_no_switch_writes() {
     let records = |records: &[Record<'_>]| -> Vec<Vec<u8>> {
         let bytes = |record: &Record<'_>| {
             let mut bytes = Vec::new();

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counter_lines_include_sums_over_classes() {
+    fn counter_output_includes_sums_over_all_classes() {
         let mut counters = Counters::default();
         counters.received(3);
         counters.received(4);

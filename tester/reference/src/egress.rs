@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn classes_take_turns_by_weight() {
+    fn egress_serves_classes_round_robin_by_weight() {
         let mut it = egress(&[], &[3, 3, 3, 5, 5, 0]);
         assert_eq!(order(&mut it, 8), [(3, 0), (3, 1), (5, 3), (0, 5), (3, 2), (5, 4)]);
     }
 
     #[test]
-    fn paused_class_keeps_its_frames() {
+    fn frames_of_paused_class_stay_in_its_queue() {
         let mut it = egress(&[], &[3, 5, 3]);
         assert_eq!(order(&mut it, 3), [(5, 1)]);
         assert_eq!(it.bytes(3), 2 * 60);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn line_sends_at_its_speed() {
+    fn reference_port_sends_at_the_speed_of_its_line() {
         let mut line = Line::new(1_000_000_000);
         line.idle(1_000);
         line.take(1_514, 1_000);

@@ -144,7 +144,7 @@ pub mod tests {
     }
 
     #[test]
-    fn class_is_pcp_else_from_dscp() {
+    fn tagged_frame_takes_class_from_pcp_and_untagged_from_dscp() {
         for (tos, pcp, expected) in
             [(0, None, 0), (26 << 2, None, 3), (63 << 2, None, 7), (26 << 2, Some(5), 5)]
         {

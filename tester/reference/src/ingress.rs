@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_is_paused_from_xoff_to_xon() {
+    fn peer_is_paused_from_xoff_threshold_to_xon_threshold() {
         let mut it = ingress(&[]);
         for class in [3, 5] {
             assert!(it.admit(class, 10_000));

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn last_pause_time_of_class_counts() {
+    fn last_received_pause_time_of_class_replaces_earlier_one() {
         for (received, expected) in [
             (&[(3, 1, 0)][..], [512, 0]),
             (&[(3, 65_535, 0)], [33_553_920, 0]),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn defects_change_end_of_pause() {
+    fn each_pause_defect_changes_the_end_of_a_pause() {
         let changed = [(3, 1_000, 0), (3, 10, 100)];
         for (defect, received, expected) in [
             (Defect::QuantumHalf, &[(3, 10, 0)][..], [2_560, 0]),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_ends_at_its_time() {
+    fn received_pause_ends_after_its_quanta() {
         let mut pauses = Pauses::new(1_000_000_000, 0x08, Defects::default());
         let mut pfc = Pfc::default();
         pfc.set(3, 2);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_pfc_is_ignored_without_defect() {
+    fn malformed_pfc_frame_is_ignored_unless_defect_is_on() {
         let changed = |at: usize, value: u8| {
             let mut bytes = build(&pfc(), SOURCE, Defects::default());
             bytes[at] = value;

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storm_is_detected_and_ended_on_time() {
+    fn watchdog_detects_and_ends_pause_storm_on_time() {
         let times = Times { detection: 100, restoration: 50 };
         let mut it = Watchdog::new(Some(times), Defects::default());
         for (now, is_paused, has_frames, expected) in [

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: chaos
-    fn shadow_policies_do_not_change_a_run() {
+    fn shadow_policies_do_not_change_a_chaos_run() {
         for seed in xoff_explore::seeds(0..6) {
             let alone = Scenario { shadows: Vec::new(), ..Scenario::of(seed) };
             let watched =

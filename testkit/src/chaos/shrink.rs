@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: chaos
-    fn shrunk_scenario_keeps_only_causes_of_the_breach() {
+    fn shrunk_chaos_scenario_keeps_only_causes_of_the_breach() {
         let takes = |scenario: &Scenario| {
             let frames = scenario.flows.iter().map(|flow| flow.count).max().unwrap_or(0);
             let flaps = scenario.actions.iter().any(|(_, action)| matches!(action, Action::Flap(0, ..)));

@@ -83,7 +83,7 @@ fn removing_a_port_frees_its_incomplete_frame_and_chunks() {
 }
 
 #[test]
-fn fill_ring_is_refilled_in_batches() {
+fn receiver_refills_fill_ring_in_batches() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     for (arrived, filled) in [(7, 25), (1, 32)] {

@@ -174,7 +174,7 @@ fn frame_start_moves_only_within_headroom_and_first_chunk() {
 }
 
 #[test] // proves: memory
-fn received_frame_stays_in_its_chunk_within_the_window() {
+fn only_the_newest_received_frames_stay_in_receive_chunks() {
     let mut store = store();
     let frames: Vec<Frame> = (0..WINDOW).map(|_| received(&mut store, P0, 1500)).collect();
     assert_eq!((store.free_cells(), store.memory(P0).free_receive()), (208, FRAMES));

@@ -30,7 +30,7 @@ fn reap_all(transmitter: &mut Transmitter<Rings, Rings>, store: &mut Store) -> V
 }
 
 #[test]
-fn all_sent_frames_complete_without_further_traffic() {
+fn all_sent_frames_return_from_kernel_without_further_traffic() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     for _ in 0..17 {
         let frame = store.make(&[0; 60]).unwrap();
@@ -116,7 +116,7 @@ fn unsent_frames_of_removed_interface_return_once() {
 }
 
 #[test]
-fn idle_kick_detects_removed_interface() {
+fn kick_without_frames_detects_removed_interface() {
     let (rings, mut transmitter, _) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Down, Kick::Gone]));
     transmitter.look();

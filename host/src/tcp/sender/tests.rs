@@ -63,7 +63,7 @@ fn run_script(name: &str, settings: &TcpSettings, script: &str) {
 
 /// Checks sequences of packetdrill's scripts for Linux (`slow_start`, `fast_retransmit`, `fast_recovery`, `cubic`), in segments.
 #[test]
-fn tcp_sender_repeats_sequences_of_linux() {
+fn tcp_sender_sends_same_sequences_as_linux() {
     let cubic = settings(Algorithm::Cubic);
     let no_sack = TcpSettings { sack: false, detection: Detection::Duplicates(3), ..cubic };
     let by_sacks = TcpSettings { detection: Detection::Duplicates(3), ..cubic };
@@ -125,7 +125,7 @@ fn sender_without_loss_detection_ignores_duplicate_acks() {
 }
 
 #[test]
-fn marks_reduce_window_once_per_window_of_data() {
+fn ecn_marks_reduce_tcp_window_once_per_window_of_data() {
     let reno = TcpSettings { ecn: true, ..settings(Algorithm::Reno) };
     let now = Nanos::from_secs(1);
     let mut sender = Sender::new(&reno, 100, now, None);
@@ -146,7 +146,7 @@ fn marks_reduce_window_once_per_window_of_data() {
 }
 
 #[test]
-fn timeouts_double_and_window_restarts_at_one() {
+fn tcp_timeout_doubles_and_window_restarts_at_one_segment() {
     let reno = TcpSettings { rto_max: Nanos::from_secs(6), ..settings(Algorithm::Reno) };
     let mut now = Nanos::from_secs(1);
     let mut sender = Sender::new(&reno, 10, now, None);
@@ -175,7 +175,7 @@ fn timeouts_double_and_window_restarts_at_one() {
 
 /// RFC 5681 section 3.1: a time-out during recovery belongs to the same window of data; a time-out after progress is new congestion.
 #[test]
-fn timeout_during_recovery_keeps_threshold_until_progress() {
+fn tcp_timeout_in_recovery_keeps_threshold_until_progress() {
     let script =
         "w 10\n> 0-9\n+ 100\n< 0 1\n< 0 1-2\n< 0 1-3\n> 0\nthreshold 5\n+ 2000\n> 0\nwindow 1\nthreshold 5
         + 10\n< 4\n> 4-5\nwindow 2\nthreshold 5\n+ 400\n> 4\nwindow 1\nthreshold 2";
@@ -183,7 +183,7 @@ fn timeout_during_recovery_keeps_threshold_until_progress() {
 }
 
 #[test]
-fn window_grows_by_newly_delivered_segments() {
+fn tcp_window_grows_by_newly_delivered_segments() {
     let never = TcpSettings { detection: Detection::Never, ..settings(Algorithm::Reno) };
     let script =
         "w 10\n> 0-9\n+ 100\n< 0 5-9\n+ 1000\n> 0\nwindow 1\nthreshold 5\n+ 100\n< 1 5-9\n> 1-2\nwindow 2
@@ -193,12 +193,12 @@ fn window_grows_by_newly_delivered_segments() {
 
 /// SACK blocks come with the most recent first. RACK must not take that for reordering, and sends the gaps again at once.
 #[test]
-fn rack_reads_blocks_in_ascending_order() {
+fn rack_processes_sack_blocks_in_ascending_order() {
     run_script("three gaps", &settings(Algorithm::Cubic), "w 10\n> 0-9\n+ 100\n< 0 6 4 2\n> 0-1 3");
 }
 
 #[test]
-fn first_new_segment_after_timeout_has_cwr() {
+fn first_new_tcp_segment_after_timeout_has_cwr_flag() {
     let reno = TcpSettings { ecn: true, ..settings(Algorithm::Reno) };
     let now = Nanos::from_secs(1);
     let mut sender = Sender::new(&reno, 100, now, None);
@@ -216,7 +216,7 @@ fn first_new_segment_after_timeout_has_cwr() {
 }
 
 #[test]
-fn lost_syn_leaves_a_window_of_one() {
+fn lost_syn_leaves_a_window_of_one_segment() {
     let settings = TcpSettings { handshake: true, ..settings(Algorithm::Reno) };
     let mut now = Nanos::from_secs(1);
     let mut sender = Sender::new(&settings, 20, now, None);
@@ -231,7 +231,7 @@ fn lost_syn_leaves_a_window_of_one() {
 }
 
 #[test]
-fn idle_connection_keeps_window_until_a_timeout_passes() {
+fn idle_tcp_connection_keeps_window_until_a_timeout_passes() {
     let settings = TcpSettings { handshake: true, ..settings(Algorithm::Reno) };
     let now = Nanos::from_secs(1);
     let mut sender = Sender::new(&settings, 20, now, None);
@@ -336,7 +336,7 @@ impl Pipe<'_> {
 
 /// Windows of 10, 20 and 40 segments take three round trips. A last, single segment waits for the delayed acknowledgement.
 #[test]
-fn lone_flow_takes_expected_slow_start_rounds() {
+fn lone_tcp_flow_takes_expected_number_of_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
         [(70, 1, 3, 0), (71, 1, 4, 0), (10, 2, 1, 0), (11, 2, 2, 40_000_000)]
     {
@@ -389,7 +389,7 @@ fn reduction_of_cycle(window: f64) -> f64 {
 /// For one flow, DCTCP's mean alpha is sqrt(2/W) (SIGCOMM 2010, section 3.3); W is the window at the marking
 /// threshold. The queue oscillates by less than the paper's sqrt(2W)/2, because alpha decays between reductions.
 #[test]
-fn dctcp_alpha_and_queue_follow_their_cycle() {
+fn dctcp_alpha_and_queue_of_one_flow_swing_as_predicted() {
     let mut results = Vec::new();
     for (mark_from, in_flight) in [(65, 100), (100, 140)] {
         let settings = TcpSettings { ecn: true, ..settings(Algorithm::Dctcp) };

@@ -18,7 +18,7 @@ fn experiment_refuses_wrong_key_before_it_starts() {
 }
 
 #[test]
-fn duration_is_refused_for_experiments_that_end_themselves() {
+fn duration_option_is_refused_if_experiment_ends_by_itself() {
     let run = experiment(&["incast", "--duration", "5s"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));
     let message = String::from_utf8_lossy(&run.stderr);

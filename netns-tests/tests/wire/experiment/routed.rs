@@ -10,7 +10,7 @@ use super::{SLOW, await_namespaces_unused, compare, namespaces, number, threads}
 use crate::BINARY;
 
 #[test] // proves: cascade
-fn report_of_routed_cascade_contains_every_step() {
+fn report_of_routed_cascade_experiment_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
@@ -31,7 +31,7 @@ fn report_of_routed_cascade_contains_every_step() {
 
 /// The program is in a private directory. The caller has a group that the routing daemons must not get.
 #[test] // proves: cascade
-fn killed_routed_experiment_leaves_no_daemon() {
+fn killed_routed_experiment_leaves_no_routing_daemon() {
     let _alone = one_bed_at_a_time(BINARY);
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     let program = place.path().join("xoff");

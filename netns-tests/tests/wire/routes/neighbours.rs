@@ -12,7 +12,7 @@ impl Fabric {
 }
 
 #[test] // proves: slow-path
-fn flush_of_neighbours_costs_no_lossless_frame() {
+fn switch_loses_no_lossless_frame_if_neighbours_are_flushed() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     let kernel = fabric.bed.far_namespace().clone();

@@ -37,7 +37,7 @@ fn pfc(class: usize, time: u16) -> Vec<u8> {
 }
 
 #[test]
-fn frame_leaves_unchanged_at_learned_port() {
+fn frame_is_sent_unchanged_at_the_learned_port() {
     let mut it = switch(&[]);
     let to_3 = packet(1, 3, 26 << 2, Some(3));
     let unknown = packet(1, 9, 0, None);
@@ -51,7 +51,7 @@ fn frame_leaves_unchanged_at_learned_port() {
 }
 
 #[test]
-fn xoff_precedes_loss_and_xon_follows() {
+fn xoff_is_sent_before_a_loss_and_xon_after_the_drain() {
     let mut it = switch(&[]);
     it.receive(2, pfc(3, 65_535), 0);
     for _ in 0..20 {
@@ -70,7 +70,7 @@ fn xoff_precedes_loss_and_xon_follows() {
 }
 
 #[test]
-fn paused_class_does_not_block_others() {
+fn paused_class_does_not_block_other_classes() {
     for (defects, at_2, at_3) in [
         (&[][..], 1, 1),
         (&[Defect::HeadOfLine], 0, 0),
@@ -89,7 +89,7 @@ fn paused_class_does_not_block_others() {
 }
 
 #[test]
-fn lost_link_ends_pauses_and_drops_frames() {
+fn link_loss_ends_pauses_and_drops_queued_frames() {
     for (defects, left) in [(&[][..], 1), (&[Defect::FlapKeepsPause], 0), (&[Defect::FlapDuplicates], 2)] {
         let mut it = switch(defects);
         it.receive(2, pfc(3, 65_535), 0);
@@ -104,7 +104,7 @@ fn lost_link_ends_pauses_and_drops_frames() {
 }
 
 #[test]
-fn full_lossy_queue_drops_without_pause() {
+fn full_lossy_queue_drops_frames_and_sends_no_pause() {
     let mut it = switch(&[]);
     for _ in 0..9 {
         it.receive(0, packet(1, 3, 0, None), 0);
