@@ -60,7 +60,7 @@ pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Ve
 /// Parses a control frame given on the command line:
 ///
 /// * `3=65535,4=0`, `all=100`, `802.3x=100`: pauses, in quanta;
-/// * `gfc:3=2@65535`: limits class 3 to a quarter of the line for 65535 quanta;
+/// * `gfc:3=2@65535`: limits class 3 to rate step 2, a quarter (1/2²) of the line rate, for 65535 quanta;
 /// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pauses a flow of class 3; 0 quanta resume it.
 pub fn parse_control(text: &str) -> Result<Control, String> {
     match text.split_once(':') {

@@ -14,7 +14,7 @@ impl FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Pauses or resumes the flows listed in a received frame. It replaces earlier pauses of these flows.
+    /// Pauses or resumes the flows listed in a received frame. The list replaces earlier pauses of these flows.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));

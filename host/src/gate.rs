@@ -177,7 +177,6 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and rate limits.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         self.release(now, ClassSet::ALL);

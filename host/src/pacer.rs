@@ -32,7 +32,7 @@ impl Pacer {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // This product cannot overflow, because a frame has at most 9 KB.
+        // This product cannot overflow: a frame of at most 9 KB makes it less than 10^14.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));

@@ -81,7 +81,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Rank of a stream; the lowest rank sends first. Streams with a rate precede others, by waiting time.
+/// Rank of a stream; the lowest rank sends first. Streams with a rate precede those without, the longest waiting first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),

@@ -81,7 +81,6 @@ impl Tracker {
         self.beyond_window
     }
 
-    /// Returns the highest received number plus one.
     #[must_use]
     pub const fn sent_at_least(&self) -> u64 {
         self.next

@@ -30,7 +30,7 @@ enum Sharing {
 }
 
 impl Plan {
-    /// Plans a bed with IPv4 only, MTU 1500, one queue per device, and no other bed at the same time.
+    /// Plans a test bed of `hosts` hosts: IPv4 only, MTU 1500, one queue per device, and no other bed at the same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -38,14 +38,14 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
-    /// Allows other beds at the same time, for tests that send single frames and check no times.
+    /// Allows other test beds at the same time, for tests that send single frames and check no times.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.sharing = Sharing::Shared;
         self
     }
 
-    /// Places the last `hosts` hosts behind a second, far switch with ports p1, p2, .. The switches' last ports are connected.
+    /// Places the last `hosts` hosts behind a second, far switch with ports p1, p2, .. A wire connects the last ports of both switches.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
@@ -176,7 +176,7 @@ impl Bed {
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
         let while_it_started =
             counters(&self.lab).into_iter().zip(before).map(|(now, before)| now.since(before));
-        let mut baseline = self.baseline.lock().expect("another thread panicked with the lock");
+        let mut baseline = self.baseline.lock().expect("another thread panicked while it held the lock");
         for ((device, baseline), added) in
             self.lab.devices().iter().zip(baseline.iter_mut()).zip(while_it_started)
         {
@@ -223,8 +223,8 @@ impl Bed {
         assert!(status.success(), "{stdout}\n{stderr}");
     }
 
-    /// Stops the switch; returns its last status. Asserts exit status 0, no drop at a device or socket, no lossless loss, and a
-    /// balanced ledger.
+    /// Stops the switch; returns its last status. Asserts exit status 0, no drop at a device or socket, no lost
+    /// lossless frame, and a balanced ledger.
     pub fn finish(&self, switch: Switch) -> Status {
         let final_status = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
@@ -236,7 +236,7 @@ impl Bed {
 
     /// Asserts that no veth device dropped a frame, except while a switch started.
     pub fn assert_no_drops(&self) {
-        let baseline = self.baseline.lock().expect("another thread panicked with the lock").clone();
+        let baseline = self.baseline.lock().expect("another thread panicked while it held the lock").clone();
         let moved: Vec<String> = self
             .lab
             .devices()
@@ -275,7 +275,8 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Excludes all other beds, in threads and processes, until the lock is dropped. Commands with beds of their own need it.
+/// Excludes all other beds, in threads and processes, until the lock is dropped. A command that builds its own bed,
+/// such as `xoff demo`, needs this lock.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

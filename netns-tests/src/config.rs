@@ -27,7 +27,6 @@ impl Config {
         self
     }
 
-    /// Adds lines to the port `number`, counted from 1.
     #[must_use]
     pub fn port(mut self, number: usize, lines: &str) -> Config {
         let port = &mut self.ports[number - 1];
@@ -46,7 +45,7 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // LLDP is off by default, because taps would capture it.
+        // LLDP is off by default, because the hosts' taps would capture its frames.
         let lldp = if self.defaults.contains("lldp") { "" } else { "lldp = false\n" };
         write!(f, "[switch]\n{}\n[defaults]\n{lldp}{}\n\n{}", self.switch, self.defaults, self.more)?;
         self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))

@@ -53,7 +53,7 @@ impl Frame {
         self
     }
 
-    /// Sets the experimental EtherType and a number for [`sequence`].
+    /// Sets the experimental EtherType, and writes a number that [`sequence`] reads.
     #[must_use]
     pub fn numbered(self, number: u32) -> Frame {
         self.payload(EXPERIMENTAL, &number.to_be_bytes())
@@ -112,7 +112,6 @@ impl Frame {
     }
 }
 
-/// Returns a PFC frame. `classes` are the enabled classes, each with its quanta.
 #[must_use]
 pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     let mut bytes = Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x01, 0x01]).build();

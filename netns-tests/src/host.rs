@@ -32,8 +32,8 @@ impl Host {
         sender.filter("less 1", true).unwrap(); // it never reads
         let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
         let host = Host { number, device, tap, sender: RefCell::new(sender), takers };
-        // Turn offloads off, so that frames are complete (checksum, tag, at most the MTU). GRO keeps their order on a veth when a
-        // sender changes its CPU.
+        // Turn offloads off, so that frames are complete (checksum, tag, at most the MTU). With GRO on, a veth keeps
+        // the order of frames when their sender moves to another CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
         host
     }

@@ -98,7 +98,7 @@ impl Wire {
         agent
     }
 
-    /// Sends `count` datagrams of 1000 bytes, numbered from 0. The send buffer holds only a few.
+    /// Sends `count` datagrams of 1000 bytes, numbered from 0. The socket's send buffer holds only a few of them.
     #[must_use]
     pub fn send(&self, port: u16, dscp: u8, count: u32) -> DatagramSender {
         let sent = Arc::new(AtomicU32::new(0));
@@ -205,7 +205,7 @@ impl Agent {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Sends a signal, and returns exit status and log after the end.
+    /// Sends a signal to the agent and waits for its end. Returns its exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()

@@ -1,9 +1,9 @@
 //! Repeats tests that failed while the machine stalled.
 //!
-//! A switch promises losslessness only while no thread stalls longer than its stall budget, a host only while its rings hold the
-//! arriving frames. A failed test runs again only after a measured longer stall, never because of losses.
+//! A switch promises losslessness only while no thread stalls longer than its stall budget, a host only while its rings
+//! hold the arriving frames. A failed test runs again only if a longer stall was measured, never because of losses.
 //!
-//! Repetitions are lines of the file `XOFF_STALLS`, or of one beside the test binary.
+//! Each repetition is a line in the file that `XOFF_STALLS` names, or in a file beside the test binary.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -22,7 +22,7 @@ use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
-/// Maximum repetitions in a test run; later failures are final.
+/// Maximum repetitions of failed tests in a test run; tests that fail later are not repeated.
 const REPETITIONS_MAX: usize = 6;
 /// Stall budget assumed for a switch whose status reports none.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
@@ -46,7 +46,7 @@ thread_local! {
     static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
-/// Runs a test, again if it failed while the machine stalled longer than a budget.
+/// Runs a test, and runs it again if it failed while the machine stalled longer than a stall budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&TestRun::current(), test);
 }

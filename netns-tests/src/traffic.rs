@@ -1,7 +1,7 @@
 //! Traffic between hosts that obey pauses.
 //!
-//! All hosts announce their addresses and open their devices before any sends, so that no frame is flooded. A run ends when all sent
-//! frames have arrived, or none arrives for a second.
+//! All hosts announce their addresses and open their devices before any host sends, so that no frame is flooded. A run
+//! ends when all sent frames have arrived, or none arrives for a second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

@@ -60,7 +60,6 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Returns whether all decisions and final counts agree.
     #[must_use]
     pub fn is_identical(&self) -> bool {
         matches!(self.outcome, Outcome::Identical { .. }) && self.books.is_none()

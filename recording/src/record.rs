@@ -233,7 +233,6 @@ impl<'a> Record<'a> {
         rest.0.is_empty().then_some(record)
     }
 
-    /// Describes the record; `names` are those of the ports.
     #[must_use]
     pub fn describe(&self, names: &[String]) -> String {
         let at =

@@ -64,7 +64,7 @@ impl Sink for Ring {
         self.scratch.clear();
         self.scratch.extend(len.to_le_bytes());
         self.scratch.extend_from_slice(record);
-        // Push each record at once, so that the reader never sees a part of one.
+        // Push each record in one piece, so that the reader never sees a part of one.
         !self.bytes.is_abandoned() && self.bytes.push_entire_slice(&self.scratch).is_ok()
     }
 

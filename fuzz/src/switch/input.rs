@@ -33,7 +33,6 @@ impl Input<'_> {
         choices[usize::from(self.byte()) % N]
     }
 
-    /// Returns 1 to `most` bytes.
     pub fn bytes(&mut self, most: u8) -> Vec<u8> {
         let count = usize::from(1 + self.below(most)).min(self.0.len());
         let (bytes, rest) = self.0.split_at(count);
@@ -53,7 +52,6 @@ impl Input<'_> {
         self.one_of([None, Some(BitRate::from_mbps(20)), Some(BitRate::from_mbps(300))])
     }
 
-    /// Returns a frame length in bytes, without FCS.
     pub fn len(&mut self) -> u32 {
         60 + u32::from(self.byte()) * 540 / 255
     }

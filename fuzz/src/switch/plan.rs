@@ -88,7 +88,7 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// Returns a pipeline chosen by one byte. Its remainder by 3 decides on halts, its quotient on rate, delay and order.
+/// Returns a pipeline chosen by one byte. The byte's remainder by 3 decides on halts, the quotient on rate, delay and order.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };
@@ -141,7 +141,7 @@ fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     let xoff = Bytes(700 + 20 * u64::from(input.byte()));
     let egress = input.byte();
     let egress_xoff = Bytes(1 + 20 * u64::from(egress));
-    // Derive the share from the egress byte, because another byte would change the meaning of existing seeds.
+    // Take the share from the byte for `egress`: a further byte would shift all later choices of existing seeds.
     let share = if egress % 2 == 1 { 80 } else { WatchdogSettings::UNBROKEN };
     let (detect, restore) = (Nanos::from_micros(30), Nanos::from_micros(20));
     let storm = |action| WatchdogSettings { action, detect, restore, share };

@@ -100,7 +100,6 @@ impl Receiver {
         }
     }
 
-    /// Returns the first segment that has not arrived.
     #[must_use]
     pub const fn expected(&self) -> u32 {
         self.expected
@@ -231,7 +230,7 @@ mod tests {
         assert_eq!(take(0), (false, Some((6, 100, vec![(0, 1), (9, 10)]))));
     }
 
-    /// RFC 2883 section 4: a block that reports a duplicate comes first, and is below the acknowledgement or in the second block.
+    /// RFC 2883 section 4.
     #[test]
     fn duplicate_segment_is_found_by_first_sack_block() {
         for (all, has_duplicate) in [

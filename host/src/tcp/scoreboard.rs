@@ -18,9 +18,9 @@ pub(super) struct Sent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) segments: u32,
-    /// Number of these segments that had not been acknowledged selectively before.
+    /// Number of the acknowledged segments that had not been acknowledged selectively before.
     pub(super) fresh: u32,
-    /// Transmission time of the first of these segments; `None` if one was retransmitted, which may have delayed the acknowledgement.
+    /// Transmission time of the first acknowledged segment; `None` if one was retransmitted, which may have delayed the acknowledgement.
     pub(super) sent: Option<Nanos>,
 }
 
@@ -114,7 +114,7 @@ impl Scoreboard {
             delivered.sent = None;
         }
         self.repair_from = self.repair_from.max(self.first);
-        // Of the segments covered, all but the first had been counted as duplicates (RFC 6582).
+        // Each segment acknowledged here, except the first, had caused a counted duplicate acknowledgement (RFC 6582).
         let duplicates = self.duplicates.min(delivered.segments.saturating_sub(1));
         self.duplicates -= duplicates;
         delivered.fresh -= duplicates.min(delivered.fresh);

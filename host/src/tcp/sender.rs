@@ -124,7 +124,6 @@ impl Sender {
         self.board.first()
     }
 
-    /// Returns the number of segments sent, without retransmissions.
     #[must_use]
     pub fn sent(&self) -> u32 {
         self.board.next()
@@ -146,7 +145,6 @@ impl Sender {
         self.window
     }
 
-    /// Returns the slow start threshold in segments.
     #[must_use]
     pub const fn threshold(&self) -> u32 {
         self.threshold
@@ -243,7 +241,7 @@ impl Sender {
         if ack.blocks.has_duplicate(ack.next) {
             self.rack.received_twice([ack.next, self.board.next()]);
         }
-        // Process blocks in ascending order, as sent: a lower segment after a higher one would count as reordering.
+        // Process SACK blocks in ascending order, as the segments were sent: a lower segment after a higher one would count as reordering.
         for &(from, to) in ack.blocks.sorted().as_slice() {
             for segment in from.max(ack.next)..to.min(self.board.next()) {
                 if let Some(sent) = self.board.sack(segment) {
@@ -268,7 +266,7 @@ impl Sender {
             let none = self.board.len() == 0;
             self.timeout_at = if none { Nanos::NEVER } else { now.after(self.rtt.timeout(&settings)) };
         }
-        // An acknowledgement of exactly the segments sent before a reduction may still have ECE.
+        // Require an acknowledgement beyond `high`: one of exactly the segments sent before a reduction may still have ECE.
         let ends = match self.state {
             State::Reducing => ack.next > self.high || self.board.len() == 0,
             State::Open => true,

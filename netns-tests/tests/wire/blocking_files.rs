@@ -1,4 +1,4 @@
-//! Files that never return data, and pipes that nobody reads.
+//! The switch keeps working with files that never return data, and with pipes that nobody reads.
 
 // This file proves promises of SPECIFICATION.md: recording
 

@@ -42,7 +42,7 @@ fn switch_checks_open_file_limit_before_it_opens_devices() {
     let exit = bed.launch_with(limited(20, needed - 1), &config).wait();
     assert_eq!(exit.status.code(), Some(2), "{}", exit.stderr);
 
-    // A soft limit below the need suffices, because the switch raises it to the hard limit.
+    // A soft limit of 20 files suffices, because the switch raises it to the hard limit.
     let switch = bed.launch_with(limited(20, needed), &config).ready();
     let (taken, idle) = (open(&switch), 64); // connections not made yet
     assert!((needed / 2..=needed).contains(&(taken + idle)), "{taken} taken, {needed} needed");

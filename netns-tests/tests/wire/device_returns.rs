@@ -215,7 +215,7 @@ fn other_ports_lose_no_frame_when_a_port_device_returns() {
             "{port:?}"
         );
     }
-    // "Not proved" is right, too: frames flooded to the deleted device are lost with its counters.
+    // The verdict may also be "not proved": frames flooded to the deleted device are lost with its counters.
     let exit = switch.stop();
     assert!(
         [Some(1), Some(3)].contains(&exit.status.code()),

@@ -45,7 +45,7 @@ fn counters_of_renamed_device_are_still_read() {
     assert_eq!((port.name.as_str(), port.device.as_str()), ("p2", "other"));
     b.send(frame(b, a, 3, 1));
     a.tap().numbered(1);
-    // Lower the peer's MTU, so that the device drops longer frames.
+    // Lower the peer's MTU, so that the veth drops longer frames.
     b.run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1400));
     wait_for("the drop", || switch.port(2).device_drops.filter(|drops| drops.tx_dropped == 1));
@@ -77,7 +77,7 @@ fn frames_sent_by_kernel_stack_on_port_count_as_no_loss() {
     assert_eq!(filters(&bed), "", "filters that the switch left at the device");
 }
 
-/// Checks nothing if by chance no frame arrives while devices are released.
+/// This test checks nothing if by chance no frame arrives while the switch releases its devices.
 #[test]
 fn frames_of_kernel_stack_at_switch_stop_count_as_no_loss() {
     let bed = bed(2).build();

@@ -11,7 +11,6 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// After the burst, no later frame can push the last frames out.
 #[test] // proves: ledger
 fn last_frames_of_a_burst_leave_without_further_traffic() {
     for mode in ["adaptive", "busy"] {

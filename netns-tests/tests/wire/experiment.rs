@@ -50,7 +50,7 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // Twelve namespaces include those of the four routers, whose daemons then run.
+        // A routed experiment has twelve namespaces once its four routers exist; their daemons then run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
@@ -178,7 +178,7 @@ fn victim_flow_completes_in_experiment_ofc_fig1() {
 fn report_of_cascade_experiment_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // Three runs, because the report omits those in which the machine stalled.
+        // Run it three times, because the report omits runs in which the machine stalled.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
@@ -319,7 +319,7 @@ fn balance_experiment_compares_spreading_methods_without_loss() {
                     "{result}"
                 );
             }
-            // TCP detects losses by SACK or by duplicate acknowledgements, so the other counter is 0.
+            // TCP counts recoveries by SACK or by duplicate acknowledgements, so the counter of the other method is 0.
             let other = if result["detection"] == "rack" { "/dupack_recoveries" } else { "/sack_recoveries" };
             assert_eq!(number(result, other), 0, "{result}");
         }

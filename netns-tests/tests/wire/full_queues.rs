@@ -57,7 +57,7 @@ fn full_egress_queue_stops_forwarding_between_all_ports() {
     a.send(a.to(c).tag(4, 0).numbered(6).build());
     c.send(c.to(a).tag(4, 0).numbered(7).build());
     wait_for("both", || [1, 3].iter().all(|&port| switch.class(port, 4).rx_frames == 1).then_some(()));
-    // If the pipeline were not halted, frames 6 and 7 would have left before this pause.
+    // If the full queue did not stop forwarding, frames 6 and 7 would have left before this pause.
     b.send(frames::pfc(b.mac(), &[(3, 65535), (4, 0)]));
     wait_for("the second pause", || (switch.class(2, 4).pause_received.xon == 1).then_some(()));
     assert_eq!([1, 3].map(|port| switch.class(port, 4).egress.bytes), [0, 0]);
@@ -91,7 +91,7 @@ fn ingress_count_excludes_forwarded_frames_if_so_configured() {
     bed.finish(switch);
 }
 
-/// The combination is called PFC_wstop in the paper on CaPFC.
+/// These two settings together are called PFC_wstop in the paper on CaPFC.
 #[test]
 fn until_forwarded_accounting_is_lossless_if_full_queue_stops() {
     unstalled(|| {

@@ -8,7 +8,7 @@ use crate::{PATIENT, bed, frame};
 
 const LINE_MBPS: u64 = 200;
 
-/// Selects GFC at ports whose peers obey rates. Steps begin at 300, 450, 525 KB and so on.
+/// Selects GFC at ports whose peers obey rate frames. Each rate step begins at a queue length: 300, 450, 525 KB and so on.
 fn gfc(config: Config) -> Config {
     config.switch(PATIENT).switch("policy = \"gfc\"").more("[class.3]\nxoff = \"600KB\"\nxon = \"200KB\"")
 }
@@ -91,7 +91,7 @@ fn gfc_rate_of_a_class_limits_only_that_class() {
         let slow: Vec<Duration> =
             received.iter().filter(|frame| of_class(&frame.bytes, 3)).map(|frame| frame.at).collect();
         let took = slow[FRAMES - 1] - slow[0];
-        // Two frames may leave at once, and the first may have a late timestamp.
+        // Allow a quarter less time: two frames may leave at once, and the first may have a late timestamp.
         assert!(took > FRAME_TIME * 3 / 4 * u32::try_from(FRAMES).unwrap(), "{took:?}");
         let last_of_4 = received.iter().rposition(|frame| of_class(&frame.bytes, 4)).unwrap();
         assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was slowed down, too");
@@ -111,7 +111,7 @@ fn wireshark_dissector_flags_malformed_gfc_rate_frames() {
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     a.send(a.to(b).tag(3, 0).numbered(1).build_len(1_500));
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1_500));
-    // 3,008 bytes exceed three quarters of XOFF, so the switch requests a quarter of the line rate.
+    // 3,008 bytes exceed three quarters of the XOFF threshold, so the switch requests a quarter of the line rate.
     let is_quarter_rate = |bytes: &[u8]| bytes.get(34..38) == Some(b"GFC1") && bytes[43] == 2;
     let mut bytes = a.tap().wait(1, is_quarter_rate).swap_remove(0).bytes;
     let fields = [

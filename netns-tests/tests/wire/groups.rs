@@ -117,7 +117,7 @@ fn cut_wire_of_port_group_loses_only_its_own_frames() {
             let status = switches[0].status();
             (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
         };
-        // Run traffic three times: while the wire is cut, beside the cut wire, and over the repaired wire.
+        // Run traffic three times: while the wire is being cut, over the other wire, and over the repaired wire.
         let cut = run();
         cut.wait_received(FRAMES);
         link(false);

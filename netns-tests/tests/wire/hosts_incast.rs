@@ -27,8 +27,8 @@ impl Outcome {
     }
 }
 
-/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows the buffers within
-/// seconds; BBR may not.
+/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows the buffers
+/// within seconds; TCP with BBR may not overflow them.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();

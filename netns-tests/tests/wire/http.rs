@@ -39,7 +39,7 @@ fn http_clients_that_do_not_read_use_bounded_memory() {
     let before = switch.resident_bytes();
     let mut most = before;
     let clients = open_unread_clients(&bed);
-    // HTTP answers again when connections of clients that do not read are closed.
+    // HTTP answers again when the switch has closed the connections of clients that do not read.
     wait_for("HTTP to answer", || {
         most = most.max(switch.resident_bytes());
         switch.get("/healthz").ok()

@@ -137,7 +137,7 @@ fn promise_is_broken_if_stall_loses_whole_lossless_class() {
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
 /// Maximum frames without loss, with whole receive chunks: 31 more, because a worker may keep up to 31 chunks outside the fill ring.
 const WHOLE: u32 = PROMISED + 31;
-/// Maximum frames without loss, with small receive chunks: one more for each 512 bytes.
+/// Maximum frames without loss, with small receive chunks: one more for each 512 bytes of the promised frames.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 #[test] // proves: memory, headroom
@@ -160,7 +160,7 @@ fn stalled_switch_loses_only_frames_beyond_receive_chunks() {
     }
 }
 
-/// Up to 31 chunks may be missing from the fill ring, which a worker refills in batches of 32.
+/// Up to 31 chunks may be missing from the fill ring when the stall begins, because a worker refills the ring in batches of 32.
 #[test] // proves: memory, headroom
 fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     for before in [31, 32, 63] {
@@ -170,7 +170,7 @@ fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     }
 }
 
-/// A frame of 512 bytes takes one small chunk, one of 513 two. The promise holds for 256 bytes on average (with FCS).
+/// A frame of 512 bytes takes one small chunk, a frame of 513 bytes two. The promise holds for 256 bytes on average (with FCS).
 #[test] // proves: memory, headroom
 fn switch_stalled_under_mixed_frame_lengths_loses_no_frame() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));

@@ -33,7 +33,7 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
     let json = workspace.directory.path().join("status.json");
     let json = json.to_str().unwrap();
-    // The process is looked up only once, because its id may be reused.
+    // Host "gone" works after its process was killed: the lab looks the process up only once, because its id may be reused.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} && xoff lab exec gone -- ping -c 1 10.1.0.1 &&
                   {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{json}", mortal.id());
@@ -128,7 +128,7 @@ fn device_drops_before_lab_start_count_as_no_loss() {
     let mut guest = Command::new("python3");
     let mut guest = guest.args(["-c", &full]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut guest).0, "full");
-    // Use a queue of 500 frames, which drops none of the lab's own frames.
+    // Give the tap a queue of 500 frames, so that it drops none of the lab's own frames.
     succeed(Command::new("ip").args(["link", "set", &tap, "txqueuelen", "500"]));
     let dropped_at_tap = fs::read_to_string(format!("/sys/class/net/{tap}/statistics/tx_dropped")).unwrap();
     let network = format!(
@@ -235,7 +235,7 @@ fn guest_behind_tap_is_paused_without_loss() {
     let (ready, mut guest_output) = first_line(&mut guest);
     let go = format!("/proc/{}/fd/0", guest.id());
     let at = |name: &str| workspace.directory.path().join(name).display().to_string();
-    // Set the guest's MAC address by hand, because it does not answer ARP.
+    // Give ping the guest's MAC address, because the guest does not answer ARP.
     let script = format!(
         "set -e
          xoff lab exec h1 -- ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev eth0

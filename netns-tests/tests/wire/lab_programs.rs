@@ -10,7 +10,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples").join(name)
 }
 
-/// Runs HTTP, Redis, datagrams like soft-RoCE's and an MPI all-to-all, and asserts that nothing lossless is lost.
+/// Runs HTTP, Redis, datagrams like soft-RoCE's and an MPI all-to-all, and asserts that no lossless frame is lost.
 fn assert_programs_lossless(policy: &str) {
     let workspace = Workspace::new();
     let network = example(&format!("{policy}.toml"));

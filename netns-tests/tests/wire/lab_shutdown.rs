@@ -38,7 +38,7 @@ fn agents_are_outside_process_group_of_lab_run() {
 fn lab_down_kills_command_that_ignores_signals() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);
-    // With `exec`, no process is left after the kill.
+    // With `exec`, `sleep` replaces the shell, so that killing the command leaves no child process.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();

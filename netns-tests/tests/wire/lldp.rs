@@ -82,7 +82,7 @@ impl Lldpd {
 
 impl Drop for Lldpd {
     fn drop(&mut self) {
-        // Kill lldpd's monitor process, which ends the others.
+        // Kill lldpd's monitor process, which ends lldpd's other processes.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();
@@ -145,7 +145,7 @@ fn lldpd_at_host_interface_reaches_the_neighbor() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // Restart lldpd, which may neither send nor receive on an interface that has just come up.
+    // Restart an lldpd without neighbor: on an interface that has just come up it may neither send nor receive.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));

@@ -4,7 +4,6 @@ use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Duration of a pause of 65535 quanta at 100 Mb/s.
 const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
 
 #[test]

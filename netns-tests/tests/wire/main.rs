@@ -101,7 +101,7 @@ fn bed_beside_others(hosts: u8) -> Plan {
     bed(hosts).beside_others()
 }
 
-/// Settings for large frames to stay lossless on a loaded virtual machine.
+/// Settings that keep streams of large frames lossless on a loaded virtual machine.
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
 
 fn frame(from: &Host, to: &Host, class: u8, number: u32) -> Vec<u8> {

@@ -217,7 +217,7 @@ fn host_sends_again_after_its_agent_is_killed() {
     wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
-    // Ignore losses: queued frames are lost with the queues.
+    // Ignore losses: the kernel drops queued frames when it removes the agent's queues.
     sender.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();

@@ -1,4 +1,4 @@
-//! The machine's stack makes no address on a port. Devices that the machine needs are refused.
+//! The machine's own network stack makes no IPv6 address on a port. The switch refuses devices that the machine needs.
 
 // This file proves promises of SPECIFICATION.md: own-stack
 

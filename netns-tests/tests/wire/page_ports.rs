@@ -31,8 +31,7 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Polls the switch as a page does. Replies must have all ports and no loss; only errors before the first are
-/// allowed.
+/// Polls the switch as its web page does. Replies must show all ports and no loss. Errors are allowed only before the first reply.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");
@@ -66,7 +65,7 @@ fn switch_with_64_ports_starts_under_load_without_loss() {
             })
             .collect();
         let [.., from, to] = &crowd[..] else { unreachable!() };
-        // GRO keeps the order on a veth when a sender changes its CPU.
+        // With GRO on, a veth keeps the order of frames when their sender moves to another CPU.
         let gro = to.namespace().output(Command::new("ethtool").args(["-K", to.name(), "gro", "on"]));
         assert!(gro.unwrap().status.success());
         let (last, tap) = (from.namespace().run(|| Link::open(from.name())).unwrap(), Tap::on(to));

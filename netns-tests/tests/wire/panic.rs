@@ -1,5 +1,5 @@
-//! A worker that panics sends XON for classes that it pauses. No known frame causes a panic, so the worker gets an event of an
-//! absent port.
+//! A worker that panics sends XON for classes that it pauses. No known frame causes a panic, so the test sends the
+//! worker an event of a port that does not exist.
 
 use xoff_config::{Config, Machine};
 use xoff_netns_tests::{frames, wait_for};

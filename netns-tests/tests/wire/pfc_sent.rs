@@ -1,4 +1,4 @@
-//! PFC frames of the switch, decoded by tshark and scapy. Host 2 pauses port 2, where frames queue until the switch pauses host 1.
+//! PFC frames that the switch sends, decoded by tshark and scapy. Host 2 pauses port 2, where frames queue until the switch pauses host 1.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ fn addresses_beyond_limit_of_port_are_not_learned() {
 fn verdict_is_not_kept_after_a_device_drops_a_frame() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
-    // Lower the peer's MTU, so that the device drops longer frames.
+    // Lower the peer's MTU, so that the veth drops longer frames.
     bed.host(1).run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     let frame = Frame::new(bed.port(1).mac(), bed.host(1).mac()).build_len(1400);
     let once = Timing { every: Nanos::ZERO, count: Some(1), duration: None };

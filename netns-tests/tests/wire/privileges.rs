@@ -78,7 +78,7 @@ fn ping(bed: &Bed) {
 
 fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
-    // Only binding the HTTP port needs a privilege, not serving.
+    // Make the HTTP port privileged: the switch needs a privilege to bind the port, but none to serve it.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmode = \"generic\"").switch(switch_lines));
     assert_ne!(devices(bed), before, "the XDP program is missing");
@@ -92,7 +92,7 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // Read metrics, for which the switch must read files and a BPF map.
+    // The switch must read files and a BPF map for its metrics.
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");

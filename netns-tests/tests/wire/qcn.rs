@@ -92,7 +92,7 @@ fn cnm_quotes_the_sampled_frame() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        // `finish` would fail, because the hosts' kernels drop tagged frames of unknown protocols.
+        // Do not call `finish`: it would fail, because the hosts' kernels drop tagged frames of unknown protocols.
         assert!(switch.status().verdict.lossless);
         assert!(switch.stop().status.success());
     }

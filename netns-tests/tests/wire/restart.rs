@@ -67,7 +67,7 @@ fn restarted_switch_forgets_received_pauses() {
     bed.finish(switch);
 }
 
-/// Kills a switch that pauses host 1. The XON and queued frames are lost.
+/// Kills a switch that pauses host 1. The queued frames are lost, and no XON is sent.
 fn kill_while_sender_is_held(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);

@@ -230,7 +230,7 @@ fn switch_follows_all_kinds_of_route_changes() {
     );
     let mut number = 0;
     let mut arrives = |host: &Host| {
-        // The kernel forwards packets until the workers have the new table.
+        // The kernel forwards packets until the workers have the new routing table.
         wait_for("a datagram to arrive", || {
             number += 1;
             one.send(fabric.packet(1, [172, 20, 0, 9], number));
@@ -372,7 +372,7 @@ fn switch_loses_no_frame_while_routing_daemon_restarts() {
 fn missed_route_messages_make_switch_read_all_routes() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
-    // A stopped switch reads no route messages, so their buffer overflows.
+    // A switch stopped by SIGSTOP reads no route messages, so their buffer overflows.
     fabric.switch.signal(Signal::SIGSTOP);
     batch(fabric.bed.far_namespace(), &many(30_000, "add", "via 172.16.2.2"));
     fabric.switch.signal(Signal::SIGCONT);
@@ -387,7 +387,7 @@ fn missed_route_messages_make_switch_read_all_routes() {
         "{}",
         page.total
     );
-    // The kernel reports only the removal of the address, not of its routes.
+    // The kernel reports only the removal of the address, not that of the address's routes.
     fabric.ip("address del 172.16.2.1/24 dev p2");
     wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
     fabric.ping(1, "fd16:2::2");

@@ -41,7 +41,7 @@ fn class_in_pause_storm_sends_nothing_and_pauses_no_sender() {
 fn unpaused_classes_keep_their_rate_during_a_pause_storm() {
     unstalled(|| {
         let bed = bed(2).build();
-        // Give classes memory for stalls of the machine, except the class of the storm.
+        // Give every class memory for stalls of the machine, except the class of the storm.
         let config = bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT);
         let switch = bed.start(&config.more("[class.4]\nxoff = \"2MB\"\n[class.0]\negress_max = \"2MB\""));
         let (a, b) = (bed.host(1), bed.host(2));

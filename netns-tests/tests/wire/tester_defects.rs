@@ -1,4 +1,4 @@
-//! `xoff test` finds defects of the reference switch. `scripts/tester_defects.py` checks all, which takes minutes.
+//! `xoff test` finds defects of the reference switch. `scripts/tester_defects.py` checks all defects, which takes minutes.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
 
-/// A defect for each group of cases that takes a few seconds.
+/// One defect for each group of test cases that takes only a few seconds.
 const DEFECTS: [&str; 8] = [
     "quantum-half",
     "no-xon",

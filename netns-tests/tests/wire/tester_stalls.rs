@@ -19,7 +19,7 @@ const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 /// At 20 Mb/s the pauses of the case `receive.expiry` last 1.7 s and 0.6 s.
 const DUT: &str = "[device]\nlossless = [3]\nresponse_allowance = \"20ms\"\n\
                    [[port]]\ndevice = \"t1\"\nspeed = \"20M\"\n[[port]]\ndevice = \"t2\"\nspeed = \"20M\"\n";
-/// Stop of the tester, longer than its pauses.
+/// Time for which the tester's process is stopped, longer than each pause.
 const STOP: Duration = Duration::from_millis(1_750);
 
 fn spawn(namespace: &Namespace, program: &str, arguments: &[&str], output: &Path) -> Child {
@@ -33,7 +33,8 @@ fn xoffs_received(counters: &Path) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("p2 class3_xoff_received ")?.parse().ok())
 }
 
-/// Examines the reference switch by `receive.expiry`. Stops the tester for most of each pause, until after its end. Returns the report.
+/// Runs the test case `receive.expiry` on the reference switch. Stops the tester for most of each pause, until after
+/// the pause's end. Returns the report.
 fn examine_with_stops(options: &[&str]) -> Value {
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
@@ -49,7 +50,7 @@ fn examine_with_stops(options: &[&str]) -> Value {
     let mut test = spawn(&tester, BINARY, &of_test, &report);
     let process = Pid::from_raw(i32::try_from(test.id()).unwrap());
     while test.try_wait().unwrap().is_none() {
-        // The file is empty for a moment while the switch writes it.
+        // Read again while the counters file is empty: the reference switch is just writing the file.
         if let Some(xoffs) = xoffs_received(&counters).filter(|&xoffs| xoffs > stopped_at) {
             stopped_at = xoffs;
             kill(process, Signal::SIGSTOP).unwrap();

@@ -118,7 +118,7 @@ fn longest_frame_with_two_vlan_tags_is_forwarded() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));
     let (a, b) = (bed.host(1), bed.host(2));
-    // A packet socket accepts only 802.1Q tags beyond the MTU.
+    // Raise the MTU by a tag's 4 bytes: beyond the MTU, a packet socket accepts 802.1Q tags, but no service tag.
     a.run("ip", &["link", "set", "eth0", "mtu", "1504"]);
     let service = || a.to(b).tag_of_type(0x88a8, 6, 300);
     let too_long = [a.to(b).numbered(1).build_len(1_511), service().numbered(2).build_len(1_515)];

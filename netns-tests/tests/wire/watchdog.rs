@@ -71,7 +71,7 @@ fn watchdog_drops_only_frames_of_class_in_storm() {
     assert_eq!((counters.storms, counters.dropped, storm.dropped, storm.forwarded), (1, 20, 20, 0));
     assert!(!switch.class(1, 3).pause_sent.now, "the sender resumes");
 
-    // New frames of the class are dropped at once, and pause no sender.
+    // The watchdog drops new frames of the class at once, so they pause no sender.
     send_large(&bed, 21..=60);
     wait_for("the drops", || (watchdog(&switch).dropped == 60).then_some(()));
     a.send(frame(a, b, 0, 100));

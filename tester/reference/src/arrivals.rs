@@ -20,7 +20,6 @@ impl Arrivals {
         Arrivals { defects, last: 0, frames: 0 }
     }
 
-    /// Returns true if a defect loses the received frame of `len` bytes (without FCS).
     pub fn loses(&mut self, len: usize, now: u64) -> bool {
         let silence = now - std::mem::replace(&mut self.last, now);
         self.frames += 1;

@@ -1,4 +1,4 @@
-//! Table of the switch's defects: name, case of `xoff test` that must find the defect, description.
+//! Table of the reference switch's defects: name, case of `xoff test` that must find the defect, description.
 
 use std::fmt::Write as _;
 

@@ -93,7 +93,6 @@ impl Header {
         }
     }
 
-    /// Applies the defects that change forwarded frames.
     pub fn rewrite(&self, bytes: &mut Vec<u8>, defects: Defects) {
         if defects.has(Defect::ClearsDscp)
             && let Some(byte) = self.traffic_class(bytes)

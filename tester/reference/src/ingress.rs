@@ -57,7 +57,6 @@ impl Ingress {
         }
     }
 
-    /// Returns true if the peer must pause the class.
     #[must_use]
     pub const fn is_held(&self, class: usize) -> bool {
         self.is_held[class] && (self.is_lossless(class) || self.defects.has(Defect::XoffLossy))

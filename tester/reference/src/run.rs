@@ -19,13 +19,12 @@ use crate::links::Links;
 use crate::switch::{Settings, Switch};
 
 const RING: u32 = 4_096;
-/// Real-time priority of the polling thread: the lowest.
 const PRIORITY: i32 = 1;
 /// Maximum bytes that a port has handed to the kernel, where a pause cannot stop them.
 const COMMITTED_MAX: Bytes = Bytes(20_000);
 const LINKS_INTERVAL_NS: u64 = 5_000_000;
 const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
-/// Longest sleep between two polls while frames arrive or leave, and (`SLEEP`) at other times.
+/// Longest sleep between two polls while frames arrive or leave. At other times it is `SLEEP`.
 const NAP: Nanos = Nanos(25_000);
 const SLEEP: Nanos = Nanos(500_000);
 /// Time without frames after which sleeps last `SLEEP` instead of `NAP`.

@@ -196,7 +196,6 @@ impl Switch {
         self.hold(ingress, class, now);
     }
 
-    /// Updates whether port `at` pauses `class` at its peer.
     fn hold(&mut self, at: usize, class: usize, now: u64) {
         let is_held = self.ports[at].ingress.is_held(class);
         let count = self.ports.len();
@@ -236,7 +235,7 @@ impl Switch {
         };
         let port = &mut self.ports[at];
         let mut bytes = packet.bytes.clone();
-        // The frame is no longer in the queue, but counts for the ECN threshold.
+        // This frame has just left the queue, but counts for the ECN threshold.
         let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
         if queued > self.settings.ecn && !self.settings.defects.has(Defect::NeverMarks)
             || self.settings.defects.has(Defect::MarksAlways)

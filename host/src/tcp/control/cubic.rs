@@ -23,7 +23,7 @@ pub struct Cubic {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     begin: Nanos,
-    /// Time from the begin of the curve to the plateau (K).
+    /// Time from the start of the curve to the plateau (K).
     rise: f64,
     plateau: f64,
     /// Window that Reno would have now.
@@ -34,7 +34,7 @@ struct Epoch {
 impl Cubic {
     pub(super) fn reduce(&mut self, window: u32) -> u32 {
         let whole = f64::from(window);
-        // Fast convergence: a flow below its former window leaves capacity to new flows.
+        // Fast convergence: a flow that lost frames below its former window lowers its plateau further, to leave capacity to new flows.
         self.plateau = if whole < self.plateau { whole * (1.0 + BETA) / 2.0 } else { whole };
         self.before = whole;
         self.epoch = None;

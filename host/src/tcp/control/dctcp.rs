@@ -2,7 +2,7 @@
 
 use super::{Congestion, Reno};
 
-/// Weight of a new observation in the mean (g).
+/// Weight of a new observation in the moving mean `alpha` (g in RFC 8257).
 const GAIN: f64 = 1.0 / 16.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,6 @@ impl Default for Dctcp {
 }
 
 impl Dctcp {
-    /// Returns the estimated share of marked segments.
     #[must_use]
     pub const fn alpha(&self) -> f64 {
         self.alpha

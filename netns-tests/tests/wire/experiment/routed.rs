@@ -29,7 +29,7 @@ fn report_of_routed_cascade_experiment_contains_every_step() {
     });
 }
 
-/// The program is in a private directory. The caller has a group that the routing daemons must not get.
+/// The copy of `xoff` is in a directory that other users cannot enter. The caller has a group that the routing daemons must not get.
 #[test] // proves: cascade
 fn killed_routed_experiment_leaves_no_routing_daemon() {
     let _alone = one_bed_at_a_time(BINARY);

@@ -1,5 +1,4 @@
-//! Unknown neighbours: lossless frames wait until the neighbour's address is resolved, and count as lost if that
-//! fails.
+//! Packets to neighbours of unknown MAC address: lossless frames wait until the address is resolved, and count as lost if that fails.
 
 use super::*;
 

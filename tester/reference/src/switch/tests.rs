@@ -1,4 +1,4 @@
-//! Tests of the switch without defects, and of defects that concern several modules.
+//! Tests of the reference switch without defects, and of defects that concern several modules.
 
 use super::*;
 use crate::frame::tests::packet;
@@ -25,7 +25,6 @@ fn switch(defects: &[Defect]) -> Switch {
     switch
 }
 
-/// Returns all frames that a port sends before `end`.
 fn drain(switch: &mut Switch, at: usize, end: u64) -> Vec<Vec<u8>> {
     (0..end).step_by(500).filter_map(|now| switch.transmit(at, now)).collect()
 }
