@@ -10,7 +10,7 @@ const SOURCE: &str = "src/xoff.bpf.c";
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo has not set OUT_DIR"));
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo has not set CARGO_CFG_TARGET_ARCH");
-    // Name Debian's directory with asm/types.h, because clang does not search it for the bpf target.
+    // Add Debian's directory with asm/types.h: clang does not search that directory when it compiles for BPF.
     let include = format!("-I/usr/include/{arch}-linux-gnu");
     if let Err(error) = SkeletonBuilder::new()
         .source(SOURCE)

@@ -127,7 +127,7 @@ pub fn attach(
     has_stamps: bool,
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
-    // Log at debug level only, because libbpf's errors repeat these messages.
+    // Log libbpf's messages at debug level only, because the errors that libbpf returns repeat them.
     set_print(Some((PrintLevel::Info, |_, line| tracing::debug!("{}", line.trim_end()))));
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
@@ -259,7 +259,7 @@ mod tests {
 
     const FRAME: [u8; 64] = [0xf0; 64];
 
-    /// Runs an XDP program with a frame behind so many bytes of metadata. Returns the frame with the metadata that it has then.
+    /// Runs an XDP program on a frame behind `metadata` bytes of metadata. Returns the frame with the metadata that the program left.
     fn received(program: &ProgramMut<'_>, metadata: u32) -> Vec<u8> {
         let packet = [&vec![0xee; metadata as usize], &FRAME[..]].concat();
         let end = u32::try_from(packet.len()).expect("the packet is short");
@@ -276,7 +276,7 @@ mod tests {
         run.data.as_deref().map(<[u8]>::to_vec).unwrap_or_default()
     }
 
-    /// The XDP program removes metadata in front of a packet, because metadata would overwrite the adjacent small chunk.
+    /// Metadata would overwrite the adjacent small chunk.
     #[test] // proves: memory
     fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();

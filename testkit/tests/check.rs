@@ -100,7 +100,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // The wrong margin makes the switch skip these events in large batches.
+            // Because of the policy's wrong margin, the switch skips these events in large batches.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {

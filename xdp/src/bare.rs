@@ -1,6 +1,6 @@
 //! AF_XDP sockets without ports and stores, for comparison with other libraries.
 //!
-//! Nobody reads the packet memory, so a chunk in two rings at once would only garble frames.
+//! No code reads the packet memory, so a chunk in two rings at once would garble frames, but be no memory error.
 
 use std::io;
 use std::os::fd::AsFd as _;

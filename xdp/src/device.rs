@@ -28,7 +28,7 @@ pub struct Facts {
     pub zero_copy: bool,
     pub fallbacks: Fallbacks,
     pub carrier: bool,
-    /// True if VLAN tags stay in received frames. Otherwise the PCP makes no class lossless.
+    /// True if VLAN tags stay in received frames. If false, the switch sees no PCP, so no PCP selects a lossless class.
     pub tags_kept: bool,
     pub warnings: Vec<String>,
 }

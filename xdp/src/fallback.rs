@@ -5,7 +5,7 @@ use crate::error::Obstacle;
 use crate::options::PortOptions;
 use crate::umem::ZeroCopy;
 
-/// Reasons for slower ways of receiving; `None` if the port uses the fastest way.
+/// Reasons why the port uses generic mode, and why it copies frames; `None` if it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fallbacks {
     pub generic: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) fn why_generic(
     }
 }
 
-/// Returns why a port copies frames instead of using zero copy. `found` is the obstacle of a first attempt.
+/// Returns why a port copies frames instead of using zero copy. `found` is the obstacle that an attempt at zero copy found.
 pub(crate) fn why_copied(options: &PortOptions, mode: Mode, found: Option<Obstacle>) -> Obstacle {
     match found {
         Some(found) => found,

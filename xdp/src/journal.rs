@@ -3,8 +3,8 @@
 //! After a kill, the next process or `xoff nic restore` restores a device from its page, except settings that another
 //! program changed.
 //!
-//! A page names the boot, the network namespace and the permanent address, because a device's name and address may change.
-//! Its position is the device's index.
+//! A page names the boot, the network namespace and the permanent address, because a device's name and address may
+//! change. The page's position in the journal is the device's index.
 
 use std::fs;
 use std::io;

@@ -19,8 +19,8 @@ use rustix::net::xdp::XdpUmemRegFlags;
 /// Bytes that the kernel reserves in front of a packet (XDP_PACKET_HEADROOM).
 pub(crate) const HEADROOM: u32 = 256;
 
-/// Maximum bytes of a frame in a small receive chunk. Newer kernels require space for 128 bytes and a `struct
-/// skb_shared_info`: 448 bytes in the default configuration.
+/// Maximum bytes of a frame in a small receive chunk. In each chunk, newer kernels require space for 128 bytes and a
+/// `struct skb_shared_info`: 448 bytes in the default configuration.
 pub const SMALL: u32 = 512;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub(crate) fn memory_remedy(error: &io::Error) -> String {
 }
 
 fn remedy_of(error: &io::Error, address_space: u64) -> String {
-    // The kernel reports ENOBUFS beyond the limit on locked memory.
+    // The kernel reports ENOBUFS if a memory exceeds the limit on locked memory.
     if error.raw_os_error() == Some(libc::ENOBUFS) {
         return "raise the limit on locked memory (`ulimit -l`), or give the process cap_ipc_lock".into();
     }

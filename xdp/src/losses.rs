@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(
             (hidden.total(), hidden.ambiguous),
             (0, 10),
-            "ten possible losses of the device are not reported"
+            "ten frames that the device may have lost are not reported"
         );
         let veth = Overlap::of(&Driver::named("veth"), true);
         let invalid = XdpStatistics { rx_invalid: 5, ..XdpStatistics::default() };
@@ -174,7 +174,7 @@ mod tests {
         let at = |driver, rx_dropped| {
             Losses::of(&xdp, &device(rx_dropped), Overlap::of(&Driver::named(driver), true))
         };
-        assert_eq!(at("virtio_net", 127).total(), 123, "frames that are too long are no loss");
+        assert_eq!(at("virtio_net", 127).total(), 123, "frames that are too long were counted as lost");
         assert_eq!(at("veth", 120).total(), 123);
         assert_eq!((at("igb", 9).total(), at("igb", 9).at_least), (123, true));
     }

@@ -242,7 +242,7 @@ impl Counted {
             }
             _ => {
                 self.was_reset = true;
-                Err(self.unread(io::Error::other("somebody has reset the counters")))
+                Err(self.unread(io::Error::other("they were reset, so its losses are unknown")))
             }
         }
     }
@@ -299,8 +299,8 @@ impl Monitor {
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
         }
         // The start value excludes drops that sockets and program also count, because [`Losses::of`] subtracts all of
-        // these. Otherwise the subtraction would hide drops of the device alone. Read them first, so that they do not
-        // exceed the device's count.
+        // these. Otherwise the subtraction would hide drops of the device alone. Read the counts of sockets and program
+        // first, so that they do not exceed the device's count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -442,7 +442,7 @@ mod tests {
             assert_eq!(unread.last, at(3));
             assert_eq!(
                 unread.to_string(),
-                "the device's drop counters cannot be read: somebody has reset the counters"
+                "the device's drop counters cannot be read: they were reset, so its losses are unknown"
             );
         }
     }

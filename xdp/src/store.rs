@@ -65,7 +65,7 @@ impl Store {
         let slots = sum(|share| [share.frames, share.control_frames]);
         let bytes = cells.saturating_mul(CELL.into());
         let refused = |source| XdpError::Memory { bytes, source };
-        // `u32::MAX` means that there is no slot or cell, so it cannot be a number of one.
+        // `u32::MAX` means "no slot" or "no cell", so no slot or cell may have this number.
         let count = |many: u64| u32::try_from(many + 1).map(|count| count - 1);
         let [cells, slots] = [cells, slots].map(count);
         let (Ok(cells), Ok(slots)) = (cells, slots) else {

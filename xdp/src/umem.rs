@@ -111,7 +111,7 @@ pub(crate) fn has_small_chunks() -> bool {
     };
     match tried().map_err(|error| error.raw_os_error()) {
         Ok(()) | Err(Some(libc::ENODEV)) => true,
-        // Without privileges, decide by the kernel's version.
+        // Without privileges the attempt fails before the kernel checks the flag, so decide by the kernel's version.
         Err(Some(libc::EPERM)) => driver::kernel_version().is_some_and(|version| version >= (6, 6)),
         Err(_) => false,
     }

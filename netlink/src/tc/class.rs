@@ -52,7 +52,7 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // Use the maximum for a rate beyond 32 bits, which is also sent as a 64-bit attribute.
+        // A rate beyond 32 bits is sent as the maximum here, and fully in a 64-bit attribute.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }

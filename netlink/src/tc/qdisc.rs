@@ -134,8 +134,8 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // A huge minimum size blocks every frame; the kernel ignores it when it derives the maximum frame length
-            // from the depth. At this rate `burst` bytes take 4 s; the kernel counts at most 4.3 s (2^32 ns) of depth.
+            // A huge minimum frame size blocks every frame. The kernel derives the maximum frame length from the depth
+            // alone. At this rate `burst` bytes take 4 s; the kernel counts at most 4.3 s (2^32 ns) of depth.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }

@@ -32,13 +32,13 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Take the frame handles apart, because dropping one is an error.
+        // Take the frame handles apart, because dropping a handle panics.
         let frames = self.frames.drain(..).map(|handover| handover.frame);
         frames.chain(self.returns.drain(..).map(|back| back.frame)).for_each(|frame| _ = frame.into_parts());
     }
 }
 
-/// Queues between all workers, by sender and receiver.
+/// Queues between all workers of a switch, by sender and receiver.
 #[derive(Debug)]
 pub struct Links(Vec<Vec<Link>>);
 

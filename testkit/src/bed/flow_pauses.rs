@@ -1,5 +1,5 @@
-//! Independent model of pauses of flows, which reads only the bytes of frames. Addresses and EtherType identify flows
-//! (family 0).
+//! Independent model of pauses of flows, which reads only the bytes of frames. A flow is identified by its MAC
+//! addresses and EtherType (address family 0).
 
 use std::collections::BTreeMap;
 

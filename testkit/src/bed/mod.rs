@@ -283,7 +283,7 @@ impl Bed {
         while fabric.step(end).is_some() {
             if fabric.tally().events >= EVENTS_MAX {
                 self.breaches.now = self.now();
-                self.breaches.expect(false, Promise::Rest, || "the bed does not come to rest".to_owned());
+                self.breaches.expect(false, Promise::Rest, || "events in the test bed do not end".to_owned());
                 break;
             }
         }
@@ -308,7 +308,7 @@ impl Bed {
 
     fn planned(&mut self) -> &mut Planned {
         let Stage::Planned(planned) = &mut self.stage else {
-            panic!("the bed already runs: add all nodes and links before")
+            panic!("the bed already runs: add all nodes and links before its first run")
         };
         planned
     }

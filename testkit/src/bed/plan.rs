@@ -91,7 +91,7 @@ impl SwitchPlan {
     }
 }
 
-/// Returns a shared memory that a few frames fill.
+/// Returns a shared memory so small that a few frames fill it.
 pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     Memory::Shared(SharedMemory {
         pool: Bytes(5_000),
@@ -103,8 +103,8 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// Returns a shared memory that a few frames fill, with egress limits for all classes and headroom in the pool.
-/// Lossless frames may be lost.
+/// Returns a shared memory so small that a few frames fill it, with egress limits for all classes and headroom in the
+/// pool. Lossless frames may be lost.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
     Memory::Shared(SharedMemory {

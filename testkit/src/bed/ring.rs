@@ -1,4 +1,4 @@
-//! Port of the bed in memory, with its wire.
+//! Port of a switch in the test bed: queues in memory, and the frames on the port's wire.
 
 use std::collections::VecDeque;
 
@@ -98,7 +98,7 @@ impl Port<MemoryStore> for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Take the frame handles apart, because dropping one is an error.
+        // Take the frame handles apart, because dropping a handle panics.
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();
         frames.flat_map(|frames| frames.drain(..)).for_each(|frame| _ = frame.into_parts());
     }

@@ -65,7 +65,7 @@ impl Star {
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to its own address (perhaps multicast), and returns its number.
+    /// Starts a stream to the destination in `stream` (perhaps multicast), and returns the stream's number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }

@@ -168,8 +168,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver: pause frames always, data frames only below the commit limit, because
-    /// they delay later pauses.
+    /// Checks the frames given to the driver: pause frames are always allowed, data frames only below the commit limit,
+    /// because they delay later pauses.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {

@@ -1,7 +1,7 @@
 //! One of the two runs of a switch: a `Switch` per worker over a common store, and a ring per port.
 //!
-//! A poll processes all events since the last one, by turns of the [`Driver`] of worker threads. The runs differ
-//! only in frames per batch ([`Batches`]), at the [`Boundary`] to the dataplane.
+//! A poll processes all events since the last one, by the steps of the [`Driver`] that worker threads use. The runs
+//! differ only in frames per batch ([`Batches`]), at the [`Boundary`] to the dataplane.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -141,16 +141,14 @@ impl Twin {
     fn port(&self, port: PortId) -> &Ring {
         let own = &self.ports[self.owners[port.index()].index()];
         let (_, ring) =
-            own.iter().find(|(id, _)| *id == port).expect("the worker that owns this port does not have it");
+            own.iter().find(|(id, _)| *id == port).expect("the owner of this port has no ring for it");
         ring
     }
 
     fn port_mut(&mut self, port: PortId) -> &mut Ring {
         let own = &mut self.ports[self.owners[port.index()].index()];
-        let (_, ring) = own
-            .iter_mut()
-            .find(|(id, _)| *id == port)
-            .expect("the worker that owns this port does not have it");
+        let (_, ring) =
+            own.iter_mut().find(|(id, _)| *id == port).expect("the owner of this port has no ring for it");
         ring
     }
 
@@ -210,7 +208,7 @@ impl Twin {
         self.exchange(now);
     }
 
-    /// Runs all workers' drivers, in an order by the seed, until all events are processed.
+    /// Runs all workers' drivers, in an order that the seed determines, until all events are processed.
     pub fn look(&mut self, now: Nanos) {
         loop {
             for at in self.some_order() {

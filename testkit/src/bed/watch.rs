@@ -100,8 +100,8 @@ impl Watch {
         }
     }
 
-    /// Checks an outgoing frame. Its class must keep the peer's rate, and must not be paused unless the watchdog may
-    /// ignore that by now.
+    /// Checks an outgoing frame. Its class must not exceed the rate that the peer requested, and must not be paused
+    /// unless the watchdog may already ignore the pause.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -136,7 +136,7 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // Take the shorter time, because pauses in quick succession count as one storm.
+            // Compare with the shorter time: the watchdog counts pauses as one storm if the gaps between them are shorter than `restore`.
             let is_long = paused_for >= it.detect.min(it.restore);
             it.action == WatchdogAction::Forward && (is_long || it.share < WatchdogSettings::UNBROKEN)
         })
@@ -263,7 +263,7 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-/// Times since which each class has been waiting to send a frame.
+/// Times since which each class of a port has been waiting to send a frame.
 #[derive(Debug)]
 pub struct Waits {
     since: [Nanos; CLASSES],
@@ -274,8 +274,8 @@ pub struct Waits {
 impl Waits {
     /// Creates the maximum wait of a class at this port, if all weights are 1.
     ///
-    /// In a round, each other class may send one long frame, and another on credit, which costs it a round. Two
-    /// frames are added: one already begun, and one for pauses.
+    /// In a round, each other class may send one long frame, and a second one on credit, which costs it a later round.
+    /// Two more frames may precede: one already begun, and one pause.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

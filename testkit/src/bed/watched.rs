@@ -9,9 +9,9 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
 const LAST: usize = 24;
-/// Number of events between checks of all switches; others check only the affected switch.
+/// Number of events between two checks of all switches. After each event in between, only the switch that the event affected is checked.
 const ROUND: u64 = 1_000;
-/// Maximum time in which no host receives a frame; longer than every pause, pause storm and fault.
+/// Maximum time for which frames may be queued while no host receives a frame; longer than every pause, pause storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Default)]

@@ -73,7 +73,7 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
 }
 
 pub struct Exchange<R, F, T, C> {
-    // Declared before the sockets, because the programs must drop first.
+    // Declared before the sockets, so that the XDP programs are detached before the sockets close.
     _programs: [Program; 2],
     interfaces: [Interface<R, F, T, C>; 2],
     free: Vec<u32>,

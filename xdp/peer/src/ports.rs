@@ -59,7 +59,7 @@ impl Default for PortSettings {
 /// XDP program of the switch, attached in native mode. Dropping this value detaches the program.
 #[derive(Debug)]
 pub struct Program {
-    // Declared before the claim, because the program must drop first.
+    // Declared before the claim, so that the XDP program is detached while the interface is still claimed.
     _attached: Attached,
     _claim: Claim,
 }
@@ -70,7 +70,7 @@ pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, B
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
     let claim = Claim::take(device, ifindex.cast_signed())?;
     let sockets: Vec<_> = socket.map(|socket| (0, socket)).into_iter().collect();
-    // Attach no filter for the kernel's own frames, because it needs a clsact.
+    // Attach no filter for the kernel's own frames: it needs a clsact qdisc, which this program does not create.
     let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, Clsact::Found)?;
     Ok(Program { _attached: attached, _claim: claim })
 }
@@ -88,7 +88,7 @@ pub struct Ports {
 
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// Declared before the socket, because the program must drop first.
+    /// Declared before the socket, so that the XDP program is detached before the socket closes.
     program: Option<Program>,
     pub(crate) rx: RxQueue,
     pub(crate) fill: FillQueue,
@@ -157,7 +157,7 @@ impl Ports {
                 let mut data = unsafe { self.umem.data_mut(&mut chunk) };
                 let mut cursor = data.cursor();
                 cursor.set_pos(0);
-                cursor.write_all(part).expect("the part is longer than a chunk");
+                cursor.write_all(part).expect("a part of the frame is longer than a chunk");
             }
             chunk.set_options(if at + 1 < chunks { XDP_PKT_CONTD } else { 0 });
             self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize] = chunk;

@@ -230,7 +230,7 @@ fn frames_arrive_whole_although_both_ends_chunk_differently() {
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];
     for round in 0..8 {
-        // Send one frame at a time: each takes up to six of the few hundred buffers.
+        // Send one frame at a time, because each frame takes up to six of the few hundred buffers.
         lens.iter().zip(round..).for_each(|(&len, n)| wire.goes_round(&[frame(n, len)]));
     }
     wire.assert_nothing_lost();

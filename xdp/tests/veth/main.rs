@@ -400,7 +400,7 @@ fn switch_refuses_device_of_another_running_switch() {
     }
 }
 
-/// Environment variable that makes the test below run as the process to be killed.
+/// Environment variable that makes `restart_after_sigkill_restores_the_device` run as the process to be killed.
 const VICTIM: &str = "XOFF_XDP_VICTIM";
 
 #[test] // proves: start-stop

@@ -57,7 +57,7 @@ fn stamp_of_frame_precedes_a_late_poll() {
 fn stamps_of_successive_frames_increase() {
     let mut bench = Bench::new(&VethOptions::default(), |port| port.receive_size = ReceiveChunks::Stamped);
     let mut stamps = Vec::new();
-    // More frames than chunks, so that chunks are used again.
+    // Send more frames than there are chunks, so that chunks are used again.
     for _ in 0..3 * RING / 32 {
         let before = stamps.len();
         (0..32).for_each(|n| bench.hosts[0].send(&frame(n, 60)));
