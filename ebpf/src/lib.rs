@@ -4,8 +4,8 @@
 //! time of receipt. A [filter](Filter) drops frames that the machine's own stack sends. [`attach`] loads both.
 //!
 //! The kernel removes a native program when its process ends, but not a generic one, nor one that was [attached
-//! again](Program::attach_again). The next [`attach`] recognizes it by its name, and requires a [`Claim`], so no other
-//! xoff can still use it.
+//! again](Program::attach_again). The next [`attach`] recognizes such a program by its name, and requires a [`Claim`],
+//! so no other xoff can still use it.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn gate_pauses_class_until_quanta_expire_or_xon_arrives() {
+    fn pause_gate_blocks_class_until_quanta_expire_or_xon_arrives() {
         let mut gate = gate(Obedience::Obey);
         receive(&mut gate, 100, &pause(10));
         assert_eq!(gate.next_change(), Nanos(100 + 5120));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn delayed_gate_obeys_xoff_and_xon_exactly_after_delay() {
+    fn delayed_pause_gate_obeys_xoff_and_xon_exactly_after_delay() {
         let mut gate = gate(Obedience::Late(Nanos(500)));
         receive(&mut gate, 0, &pause(65535));
         receive(&mut gate, 2000, &pause(0));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test] // proves: host-pauses
-    fn gate_counts_but_ignores_pauses_of_classes_not_obeyed() {
+    fn pause_gate_counts_but_ignores_pauses_of_excluded_classes() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
         receive(&mut gate, 0, &pause(65535));
         assert_eq!((gate.paused(Nanos(1)), gate.next_change()), (ClassSet::NONE, Nanos::NEVER));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn gate_that_ignores_pauses_counts_them() {
+    fn pause_gate_that_ignores_pauses_counts_them() {
         let mut gate = gate(Obedience::Ignore);
         receive(&mut gate, 0, &pause(65535));
         assert_eq!(gate.paused(Nanos(1)), ClassSet::NONE);

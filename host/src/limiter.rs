@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn reaction_point_defaults_match_standard() {
+    fn qcn_reaction_point_defaults_match_the_standard() {
         assert_eq!(parse_reaction(""), Ok(ReactionSettings::STANDARD));
         let given =
             parse_reaction("gd=64,recovery=3,bytes=15KB,time=5ms,ai=1M,hai=2M,min=3M,jitter=0,seed=9")

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_other_programs_are_not_data() {
+    fn frames_of_other_programs_are_not_parsed_as_data() {
         let (headers, stamp) = plain();
         let mut frame = build(&headers, &stamp, 100);
         frame[ETHERNET + IPV4 + UDP] ^= 1; // magic

@@ -82,7 +82,6 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Returns the frame length without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.size - FCS

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Only the worker that owns a slot frees it. A frame for another worker's port first moves to cells
-//! ([`Store::settle`]), which both can access. That worker copies the frame to its port, and returns it after
-//! sending.
+//! ([`Store::settle`]), which both can access. The other worker copies the frame to its port, and returns the frame
+//! after sending.
 //!
 //! Some slots and cells are reserved, so that a pause frame can always be sent.
 

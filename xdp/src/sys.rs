@@ -21,7 +21,6 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
-/// Socket option that sets the maximum number of frames sent by one kick (linux/if_xdp.h).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Packet socket membership that makes an interface promiscuous (linux/if_packet.h).

@@ -1,7 +1,7 @@
 //! Sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when sent.
 //!
-//! A frame is copied to chunks of its port ([`Store`]). The rings have an entry for each chunk, so the kernel can complete all.
-//! Without zero copy, the kernel sends only during a kick, in this thread.
+//! A frame is copied to chunks of its port ([`Store`]). The rings have an entry for each chunk, so the kernel can
+//! complete all frames. Without zero copy, the kernel sends only during a kick, in this thread.
 //!
 //! When a device is deleted, the kernel unbinds the socket and reports that at the next kick. All outstanding frames are then taken
 //! back.

@@ -122,7 +122,7 @@ fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
 }
 
 #[test] // proves: workers
-fn kernel_reads_published_entries_in_order() {
+fn kernel_reads_published_ring_entries_in_order() {
     loom::model(|| {
         let (mut ring, kernel) = producer(LATE);
         let kernel = thread::spawn(move || [kernel.take(), kernel.take()]);

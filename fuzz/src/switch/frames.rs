@@ -6,7 +6,6 @@ use xoff_wire::{CnTag, Cnm, FlowKey, FlowPauseWriter, MacControl, Operation, Pfc
 
 use super::input::Input;
 
-/// Returns a frame to any address, in any VLAN and class, with or without IP and a CN-TAG.
 pub fn data(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let mut bytes = [input.address(star).0, input.address(star).0].concat();
     let tag = any_tag(input);

@@ -62,7 +62,6 @@ impl Input<'_> {
         Nanos((16 + (byte & 15)) << (4 + (byte >> 4)))
     }
 
-    /// Returns the address of a host, an unknown station, or a group.
     pub fn address(&mut self, star: &Star) -> MacAddr {
         let ports = star.switch().settings.ports.len();
         match self.byte() {

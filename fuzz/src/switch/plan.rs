@@ -103,7 +103,6 @@ fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     (when_full, pipeline)
 }
 
-/// Returns no VLANs, or one VLAN with all ports and two VLANs with some of the ports.
 fn any_vlans(input: &mut Input<'_>, ports: usize) -> Vec<VlanSettings> {
     if !input.flag() {
         return Vec::new();

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_delays_acks_and_answers_gaps_at_once() {
+    fn tcp_receiver_delays_acks_and_answers_gaps_at_once() {
         let settings = settings();
         let mut receiver = Receiver::new(&settings);
         let mut take = |segment| {

@@ -1,4 +1,4 @@
-//! Sends single frames repeatedly by a packet socket, so that a host can use the same interface.
+//! Sends single frames repeatedly by a packet socket, so that an AF_XDP host can use the interface at the same time.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

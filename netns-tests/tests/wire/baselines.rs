@@ -178,7 +178,7 @@ fn incast_is_lossless_with_p_pfc() {
 }
 
 #[test]
-fn incast_is_lossless_with_predicting_p_pfc() {
+fn incast_is_lossless_with_predictive_p_pfc() {
     incast("p-pfc", "[policy.p-pfc]\nprediction = \"1ms\"");
 }
 

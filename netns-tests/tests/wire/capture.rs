@@ -224,7 +224,7 @@ fn capture_contains_frames_of_ports_of_two_workers() {
 }
 
 #[test]
-fn capture_of_drops_contains_frames_with_reasons() {
+fn capture_of_drops_contains_frames_with_drop_reasons() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").port(2, "lossless = [3]");
     let switch = start(&bed, &config.more("[class.3]\negress_max = 3001\n"));

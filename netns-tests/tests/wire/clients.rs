@@ -55,7 +55,7 @@ fn tcp_in_lossless_class_loses_nothing() {
 }
 
 #[test]
-fn dscp_of_udp_selects_its_class() {
+fn dscp_of_udp_packet_selects_its_class() {
     let (bed, switch) = two_hosts();
     for (dscp, class) in [("0", 0), ("26", 3), ("46", 5), ("56", 7)] {
         let before = switch.class(2, class).tx_frames;
@@ -70,7 +70,7 @@ fn dscp_of_udp_selects_its_class() {
 }
 
 #[test]
-fn download_arrives_byte_for_byte() {
+fn http_download_through_switch_arrives_unchanged() {
     let (bed, switch) = two_hosts();
     let (client, server) = (bed.host(1), bed.host(2));
     let directory = TempDir::new().unwrap();

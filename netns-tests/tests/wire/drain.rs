@@ -12,7 +12,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
 }
 
 #[test] // proves: ledger
-fn last_frames_of_a_burst_leave_without_further_traffic() {
+fn last_frames_of_a_burst_are_sent_without_further_traffic() {
     for mode in ["adaptive", "busy"] {
         let bed = bed(2).build();
         let switch = poll(&bed, mode);

@@ -90,7 +90,7 @@ impl Drop for Lldpd {
 }
 
 #[test]
-fn lldpd_and_switch_see_each_other() {
+fn lldpd_and_switch_list_each_other_as_neighbors() {
     let bed = bed_beside_others(1).build();
     let more = "name = \"leaf1\"";
     let config = bed.config("lldp = true\nspeed = \"100M\"\nlossless = [3, 4]").switch(more);

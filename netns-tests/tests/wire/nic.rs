@@ -293,7 +293,7 @@ fn agent_ends_when_its_device_is_deleted() {
 }
 
 #[test] // proves: host-guard
-fn agent_takes_back_root_qdisc_and_reports_the_loss() {
+fn agent_reinstalls_replaced_root_qdisc_and_reports_its_loss() {
     let wire = wire();
     let offloads = || wire.run("ethtool", "-k eth0").0;
     let before = offloads();

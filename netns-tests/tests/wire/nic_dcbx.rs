@@ -1,4 +1,4 @@
-//! `xoff nic --dcbx willing`: the host takes its switch's classes, and returns to its own without the switch.
+//! `xoff nic --dcbx willing`: the host takes its switch's lossless classes, and returns to its own classes when the switch is gone.
 
 // This file proves promises of SPECIFICATION.md: host-dcbx
 
@@ -21,7 +21,7 @@ fn lossless(agent: &Agent) -> Vec<u8> {
 }
 
 #[test]
-fn willing_agent_takes_classes_of_its_switch() {
+fn willing_agent_takes_lossless_classes_of_its_switch() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(SINK);
     let agent = wire.start("--speed 2M --dcbx willing");

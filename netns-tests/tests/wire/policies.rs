@@ -92,7 +92,7 @@ fn policy_is_refused_if_unknown_or_limited_to_one_worker() {
 }
 
 #[test] // proves: causes
-fn status_causes_shows_whole_chain_of_pauses() {
+fn status_causes_command_shows_whole_chain_of_pauses() {
     let bed = bed(3).far(1).build();
     let near = bed.start(&bed.config("speed = \"100M\"").switch("name = \"near\""));
     let far = bed.start_far(&bed.far_config("speed = \"100M\"").switch("name = \"far\""));

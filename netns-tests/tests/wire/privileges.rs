@@ -110,12 +110,12 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
 }
 
 #[test]
-fn each_thread_keeps_only_privileges_that_it_needs() {
+fn each_switch_thread_keeps_only_privileges_that_it_needs() {
     assert_works(&bed_beside_others(2).build(), "", "0");
 }
 
 #[test]
-fn switch_runs_as_configured_user() {
+fn switch_process_runs_as_the_configured_user() {
     assert_works(&bed_beside_others(2).build(), "user = \"nobody\"", "65534");
 }
 

@@ -114,7 +114,7 @@ fn refused_reload_names_all_reasons_for_a_restart() {
 }
 
 #[test]
-fn sighup_reloads_if_configured() {
+fn sighup_reloads_the_switch_if_so_configured() {
     let bed = bed(3).build();
     let reloads = |more: &str| config(&bed).switch("sighup = \"reload\"").more(more);
     let switch = bed.start(&reloads(&lossless("100KB", "60KB")));

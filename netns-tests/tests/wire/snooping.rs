@@ -95,7 +95,7 @@ fn wait_for_ports(switch: &Switch, ports: &[&str]) {
 }
 
 #[test]
-fn group_traffic_reaches_only_member_ports() {
+fn multicast_traffic_reaches_only_ports_with_group_members() {
     let bed = bed_beside_others(4).ipv6().build();
     let config = |more: &str| {
         bed.config("speed = \"1G\"")

@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test] // proves: http, status, start-stop
-fn socket_file_reaches_switch_in_another_namespace() {
+fn client_reaches_switch_in_other_namespace_by_socket_file() {
     let bed = bed(2).build();
     let path = socket("near");
     let url = format!("unix:{}", path.display());

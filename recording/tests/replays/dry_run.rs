@@ -174,7 +174,6 @@ impl Stage<'_> {
     }
 }
 
-/// Returns a random frame with its ingress port; most are data of class 3 for port 3.
 fn frame(chance: &mut fastrand::Rng) -> (PortId, Vec<u8>) {
     let port = PortId(chance.u8(..PORTS));
     let of = |port: u8| [2, 0, 0, 0, 0, port];

@@ -1,5 +1,3 @@
-//! Command line of the reference switch.
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,5 +1,3 @@
-//! Counters of a port of the reference switch.
-
 use std::fmt::Write as _;
 
 use crate::defects::{Defect, Defects};

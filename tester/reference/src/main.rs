@@ -1,5 +1,3 @@
-//! The reference switch as a program.
-
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -276,7 +276,6 @@ impl Switch {
         Some(packet)
     }
 
-    /// Runs the due timers of all ports: watchdogs and LLDP.
     pub fn poll(&mut self, now: u64) {
         for at in 0..self.ports.len() {
             let port = &mut self.ports[at];

@@ -144,6 +144,6 @@ fn sink(device: &str) -> Result<(), BenchError> {
 }
 
 fn ready() {
-    // A parent process may wait for this line. Ignore the error if there is no parent to read it.
+    // Ignore the error if no parent process reads this line.
     let _ = writeln!(io::stdout(), "ready").and_then(|()| io::stdout().flush());
 }

@@ -35,7 +35,6 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Flag of a descriptor whose frame continues in the next buffer (linux/if_xdp.h).
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
-/// Socket option that sets the maximum number of frames sent by one kick (linux/if_xdp.h).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Rings of a socket. Only the first socket at a device queue has a fill ring and a completion ring.

@@ -307,7 +307,7 @@ fn one_device() -> (Lab, Namespace) {
 }
 
 #[test]
-fn opening_an_unusable_device_names_the_reason() {
+fn error_of_opening_an_unusable_device_names_the_reason() {
     let (_lab, switch) = one_device();
     let open = |options: PortOptions| switch.run(|| open_one(&options).map(drop)).unwrap_err();
     let error = open(port_options("p7"));

@@ -36,7 +36,7 @@ fn received_late(bench: &mut Bench, len: usize) -> (Option<Nanos>, Nanos, Nanos)
 }
 
 #[test] // proves: conformance
-fn stamp_of_frame_precedes_a_late_poll() {
+fn receive_stamp_of_frame_is_earlier_than_a_late_poll() {
     for mode in [Mode::Native, Mode::Generic] {
         let mut bench = Bench::new(&VethOptions::default(), |port| {
             (port.receive_size, port.mode) = (ReceiveChunks::Stamped, Some(mode));

@@ -119,7 +119,7 @@ fn newreno_repairs_one_loss_per_round_trip() {
 }
 
 #[test]
-fn sender_without_loss_detection_ignores_duplicate_acks() {
+fn tcp_sender_without_loss_detection_ignores_duplicate_acks() {
     let never = TcpSettings { sack: false, detection: Detection::Never, ..settings(Algorithm::Reno) };
     run_script("never", &never, "w 12\n> 0-9\n+ 100\n< 0\n> 10\n< 0\n> 11\n< 0\n< 0\n< 0\n< 0\n< 0\n< 12");
 }
