@@ -368,7 +368,6 @@ fn plain(value: &Value<'_>) -> Option<String> {
 mod tests {
     use xoff_config::Machine;
 
-    use super::*;
     use crate::config::Network;
 
     #[test] // proves: lab-lifecycle
