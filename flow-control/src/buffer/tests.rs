@@ -233,13 +233,10 @@ fn egress_port_limit_bounds_bytes_beyond_queue_reserves() {
     buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(2_500));
     assert!(
         buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)),
-        "the queue refuses a frame that ends at its limit"
+        "the queue refuses a frame at its limit"
     );
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_501)));
-    assert!(
-        buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)),
-        "bytes of one port count in the limit of another port"
-    );
+    assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)), "bytes of another port count");
     buffer.leave_egress(P1, P0, Class::ALL[1], Bytes(1_500));
     assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_000)));
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_001)));
@@ -350,16 +347,10 @@ fn egress_limit_spares_class_that_is_lossless_at_one_port() {
     let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
     buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // uses the reserve and the whole limit
     assert!(!buffer.egress_has_room(P1, LOSSY, Bytes(1_001)));
-    assert!(
-        buffer.egress_has_room(P1, LOSSLESS, Bytes(1_001)),
-        "the egress limit applies to a class that is exempt from it"
-    );
+    assert!(buffer.egress_has_room(P1, LOSSLESS, Bytes(1_001)), "the limit applies to an exempt class");
     buffer.enter_egress(P0, P1, LOSSLESS, Bytes(5_000));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
-    assert!(
-        buffer.egress_has_room(P0, LOSSY, Bytes(1)),
-        "bytes of an exempt class count in the egress limit"
-    );
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "bytes of an exempt class count");
 }
 
 fn cut(rng: &mut fastrand::Rng, margin: Margin) -> Vec<u64> {
@@ -386,14 +377,8 @@ fn each_lossy_queue_may_take_half_of_the_free_pool() {
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(4_501)));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(4_500));
     buffer.enter_egress(P1, P0, LOSSLESS, Bytes(9_000));
-    assert!(
-        !buffer.egress_has_room(P0, LOSSY, Bytes(1)),
-        "a queue as large as the free pool accepts a frame"
-    );
-    assert!(
-        buffer.egress_has_room(P1, other, Bytes(2_250)),
-        "the lossy queue may not take half of the free pool"
-    );
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1)), "a queue as large as the pool takes a frame");
+    assert!(buffer.egress_has_room(P1, other, Bytes(2_250)), "the queue may not take half of the pool");
     assert!(!buffer.egress_has_room(P1, other, Bytes(2_251)));
     buffer.enter_egress(P0, P1, other, Bytes(2_250));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(4_500));
