@@ -168,6 +168,14 @@ qcn() {
     "$XOFF" experiment qcn-shared-input --simulated --speed 10G --duration 30s --runs 10 \
         --policy pfc,qcn-egress,qcn-ingress-arrival,qcn-ingress-occupancy,qcn-ingress-largest
     printf '```\n'
+    local limit delay name
+    for limit in 3G 10G; do
+        for delay in 0s 2400ns; do
+            name=qcn-f1-$limit-$delay
+            sim "$name" qcn-shared-input --set load.0.rate=$limit --set hosts.qcn.delay=$delay
+            rates "$name" "50 100" "150 200" "250 300"
+        done
+    done
 }
 
 # Rates are of payload: 1,538 bytes on the line carry 1,456.
@@ -193,16 +201,23 @@ rack() {
     fabric "$name-largest" "${fig3[@]}" --set switch.leaf.qcn.culprit=occupancy-deterministic "$@"
 }
 
-fabric() {
+# rates NAME "BEGIN END"..: prints rates of flows in times in ms.
+rates() {
     local name=$1 span
+    shift
+    for span in "$@"; do
+        table "$name" "Rates by flow, ms $span" throughput.rate_mbps --by flow --where "time_ns>=${span% *}000001" \
+            --where "time_ns<${span#* }000001"
+    done
+}
+
+fabric() {
+    local name=$1
     shift
     [[ $* == *hosts.control=* ]] || set -- --set hosts.control=qcn "$@"
     sim "$name" qcn-rack-fabric "$@"
     lost "$name"
-    for span in "${spans[@]}"; do
-        table "$name" "Rates by flow, ms $span" throughput.rate_mbps --by flow --where "time_ns>=${span% *}000001" \
-            --where "time_ns<${span#* }000001"
-    done
+    rates "$name" "${spans[@]}"
     table "$name" "Notifications by flow" flows.cnps --by load
     table "$name" "Pauses" runs.xoffs
 }
