@@ -146,16 +146,22 @@ impl Loops {
             return None;
         }
         let suspect = &mut self.ports[higher.index()];
-        if now.since(suspect.since) >= WINDOW {
-            suspect.find_duplicate();
+        let age = now.since(suspect.since);
+        if age >= WINDOW {
+            // Moves of an older window are over.
+            if age < WINDOW.after(WINDOW) {
+                suspect.find_duplicate();
+            }
             suspect.begin(now);
         }
         if suspect.partner != lower {
             // Take a majority vote: a move between other ports cancels one move of the suspected pair.
-            let ways = &mut suspect.all.ways;
+            let ways = suspect.all.ways;
             let most = usize::from(ways[1] > ways[0]);
             if ways[most] > 0 {
-                ways[most] -= 1;
+                for moves in [&mut suspect.all, &mut suspect.flooded] {
+                    moves.ways[most] = moves.ways[most].saturating_sub(1);
+                }
                 return None;
             }
             suspect.partner = lower;

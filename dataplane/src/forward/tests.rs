@@ -1,9 +1,12 @@
 use proptest::prelude::*;
-use xoff_flow_control::settings::{Accounting, FdbSettings, HashSeed, Memory, VlanSettings, WhenFull};
+use xoff_flow_control::settings::{
+    Accounting, FdbSettings, HashSeed, LoopDetection, Memory, VlanSettings, WhenFull,
+};
 use xoff_wire::Tci;
 use xoff_wire::units::Class;
 
 use super::*;
+use crate::forward::vlan::DEFAULT_VID;
 use crate::testing::port_settings;
 use pnet_packet::ethernet::EtherTypes;
 use xoff_explore::explore;
@@ -63,6 +66,23 @@ fn bridge_floods_only_frames_to_unlearned_destinations() {
         "flood reached the port to which station A moved"
     );
     assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(3)));
+}
+
+#[test]
+fn duplicate_hosts_that_send_to_router_are_no_loop() {
+    let router = MacAddr([2, 0, 0, 0, 0, 0xf]);
+    let found_with = |routed_vlans| {
+        let mut settings = SwitchSettings { routed_vlans, ..settings(2) };
+        settings.ports.iter_mut().for_each(|port| port.loop_detection = LoopDetection::Alert);
+        let mut bridge = Bridge::new(&settings);
+        for number in 0..=2 * LOOP_MOVES {
+            let host = if number / 2 % 2 == 0 { A } else { B };
+            decide(&mut bridge, u8::from(number % 2 == 1), host, router);
+        }
+        bridge.loops.found()
+    };
+    assert_eq!(found_with(vec![]), 1, "frames to an unknown station are flooded");
+    assert_eq!(found_with(vec![(DEFAULT_VID, router)]), 0);
 }
 
 #[test]

@@ -150,8 +150,7 @@ impl RunningNetwork {
             End::Port { switch: of, port } if of == switch => Some((ports[port].name.clone(), device)),
             _ => None,
         });
-        let frames = |device: &Device| device.counters().map_or(0, |counters| counters.rx_packets);
-        at_switch.map(|(port, device)| (port, frames(device))).collect()
+        at_switch.filter_map(|(port, device)| Some((port, device.counters().ok()?.rx_packets))).collect()
     }
 
     fn restart_host(&mut self, host: usize, agent_only: bool) -> Result<Restart, Refusal> {

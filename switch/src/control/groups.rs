@@ -169,7 +169,7 @@ pub(super) fn name_at(view: &SwitchView, port: PortId) -> Option<String> {
     group.map(|group| group.name.clone())
 }
 
-// All other tests prove, of SPECIFICATION.md: lacp
+// This file proves promises of SPECIFICATION.md: lacp
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

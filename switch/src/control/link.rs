@@ -349,10 +349,7 @@ impl Links {
         let (name, port) = (self.view.name_of(id), &self.view.ports[id.index()]);
         match opened {
             Ok(None) => false,
-            Ok(Some(_)) => {
-                port.refused.replace(None);
-                true
-            }
+            Ok(Some(_)) => true,
             Err(NotOpened::Missing) => {
                 port.refused.replace(None);
                 if port.link.get() != Link::Gone {

@@ -24,8 +24,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the longest time between two heartbeats. The time is zero without heartbeats, and also if none arrived
-    /// although other frames did: then the device ran.
+    /// Returns the longest gap between heartbeats. If none arrived, returns `Nanos::NEVER`, or zero if other frames
+    /// arrived or the heartbeat was not started.
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };
@@ -37,28 +37,28 @@ impl Bench {
         }
     }
 
-    /// Ends the heartbeat, so that the next one begins without a gap.
+    /// Ends the heartbeat, so that the time until the next one is no gap.
     pub fn end_heartbeat(&mut self) {
         if let Some(stream) = self.heartbeat.take() {
             self.stop(stream);
         }
     }
 
-    /// Returns the longest time between two heartbeats that explains no failure.
+    /// Returns the longest gap between heartbeats that is no stall of the device.
     #[must_use]
     pub fn stall_limit(&self) -> Nanos {
         DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
     }
 
-    /// Makes the run void if a heartbeat was started, and none certainly arrived between two times: a device that is a
-    /// program may have been stalled, too.
+    /// Returns an error that voids the run if a heartbeat was started, but none certainly arrived between `from` and
+    /// `to`: the device may have stalled.
     pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
         let Some(stream) = self.heartbeat else { return Ok(()) };
         let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;
         match self.arrivals_of(stream).any(is_between) {
             true => Ok(()),
             false => {
-                Err(Void::Disturbed("the device forwarded nothing in the opposite direction either".into()))
+                Err(Void::Disturbed("the device forwarded no heartbeat in the opposite direction".into()))
             }
         }
     }

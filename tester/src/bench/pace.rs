@@ -1,10 +1,13 @@
 //! Pace of a port's frames, as if its line took each when the one before has left.
 //!
-//! Frames that the kernel has cannot be paused. A late port therefore catches up no more than a standard peer may send after an
-//! XOFF (802.1Q annex N): the bytes of the response time, and one frame.
+//! Frames that the kernel has cannot be paused. Therefore a late port catches up only the bytes that a standard peer may send
+//! after an XOFF (802.1Q annex N), or one full frame if that is more: otherwise slow lines would not be full.
 
 use xoff_flow_control::headroom::standard_response;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
+
+/// Length of a full frame, without FCS.
+const FULL: u32 = 1_514;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -15,7 +18,8 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(speed: BitRate) -> Pace {
-        Pace { speed, behind_max: standard_response(speed), free: Nanos::ZERO }
+        let behind_max = standard_response(speed).max(speed.time_of(Bytes::on_line(FULL)));
+        Pace { speed, behind_max, free: Nanos::ZERO }
     }
 
     /// Returns when the line is free for the next frame.
@@ -55,13 +59,14 @@ mod tests {
     }
 
     #[test]
-    fn stalled_port_sends_no_more_than_a_standard_peer() {
+    fn stalled_port_catches_up_at_most_its_limit() {
         for gbps in [1, 10, 100] {
             let speed = BitRate::from_gbps(gbps);
             // The port stalls for a millisecond, polls every 700 ns, and stalls again.
             let polls = |from: u64| (0..500).map(move |poll| Nanos(from + 700 * poll));
             let waiting = waiting(speed, 1_514, polls(1_000_000).chain(polls(9_000_000)));
-            let allowed = speed.bytes_in(standard_response(speed)).0 + Bytes::on_line(1_514).0;
+            let catches_up = speed.bytes_in(standard_response(speed)).0.max(Bytes::on_line(FULL).0);
+            let allowed = catches_up + Bytes::on_line(FULL).0;
             let most = waiting.iter().max().copied().unwrap_or_default();
             assert!(most <= allowed, "{most} of {allowed} bytes at {gbps} Gb/s");
             assert!(most > Bytes::on_line(1_514).0 - 100, "{most} bytes at {gbps} Gb/s");

@@ -36,9 +36,10 @@ const PAUSES: u64 = 10;
 type Key = (String, String);
 type Counters = BTreeMap<Key, u64>;
 
-/// Longest time of the command, in seconds, and the exit code of `timeout` after it.
+/// Maximum time of the command, in seconds. Then `timeout` sends SIGTERM, and SIGKILL a second later.
 const COMMAND_MAX: &str = "10";
-const TIMED_OUT: i32 = 124;
+/// Exit codes of `timeout` after SIGTERM and after SIGKILL.
+const TIMED_OUT: [i32; 2] = [124, 137];
 
 /// Runs the file's command.
 fn read(bench: &Bench) -> Result<Counters, Void> {
@@ -48,11 +49,11 @@ fn read(bench: &Bench) -> Result<Counters, Void> {
     let failed =
         |reason: String| Void::NotPossible(format!("the `counters` command `{command}` failed: {reason}"));
     let output = Command::new("timeout")
-        .args([COMMAND_MAX, "sh", "-c", command])
+        .args(["-k", "1", COMMAND_MAX, "sh", "-c", command])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| failed(error.to_string()))?;
-    if output.status.code() == Some(TIMED_OUT) {
+    if output.status.code().is_some_and(|code| TIMED_OUT.contains(&code)) {
         return Err(failed(format!("it did not end within {COMMAND_MAX} s")));
     }
     if !output.status.success() {

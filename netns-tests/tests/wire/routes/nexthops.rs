@@ -1,4 +1,4 @@
-// All other tests prove, of SPECIFICATION.md: route-mirror
+// This file proves promises of SPECIFICATION.md: route-mirror
 
 use xoff_netns_tests::wait_for;
 
