@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_outside_range_is_refused() {
+    fn numeric_option_outside_its_range_is_refused() {
         let seconds = number(3_u32..=600);
         assert_eq!((seconds("3"), seconds("600")), (Ok(3), Ok(600)));
         for bad in ["2", "601", "-3", "x", "5000000000"] {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn duration_needs_unit_and_whole_seconds() {
+    fn duration_option_without_unit_or_whole_seconds_is_refused() {
         let seconds = whole_seconds(3..=600);
         for (text, expected) in [("3s", 3), ("600s", 600), ("4000ms", 4)] {
             assert_eq!(seconds(text), Ok(expected), "{text}");

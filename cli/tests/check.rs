@@ -407,14 +407,14 @@ fn check_refuses_invalid_router_namespace_of_this_machine() {
 }
 
 #[test]
-fn error_names_missing_configuration_file() {
+fn check_error_names_missing_configuration_file() {
     let output = check(Path::new("/nowhere/xoff.toml"), &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));
 }
 
 #[test] // proves: check
-fn unreadable_file_is_an_error_in_json() {
+fn check_prints_unreadable_file_as_json_error() {
     let output = check(Path::new("/nowhere/xoff.toml"), &["--json"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), ""));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -425,7 +425,7 @@ fn unreadable_file_is_an_error_in_json() {
 }
 
 #[test]
-fn endless_and_non_text_files_are_refused() {
+fn check_refuses_endless_and_non_text_files() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"[switch]\nname = \"\xff\"\n").unwrap();
     for (file, why) in [

@@ -228,7 +228,7 @@ fn names(line: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn no_reference_to_absent_files() {
+fn texts_refer_to_no_absent_files() {
     let files = files();
     let lines = files.iter().flat_map(File::lines);
     let workplaces = WORKPLACES.map(|top| format!("/{top}/"));

@@ -77,7 +77,7 @@ fn send_pause(device: &Device, what: &str) {
 }
 
 #[test]
-fn hosts_sending_both_ways_at_line_rate_lose_nothing() {
+fn two_hosts_that_send_at_line_rate_lose_no_frame() {
     const CATCH_UP: u64 = 2_000_000;
     let pair = pair(1500);
     let there =
@@ -257,7 +257,7 @@ fn report_after_pauses(
 }
 
 #[test] // proves: traffic
-fn flow_lists_pause_flows_and_malformed_ones_are_ignored() {
+fn host_obeys_flow_lists_but_ignores_malformed_ones() {
     let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_flows: true, ..options(10) };
         report_after_pauses(obeying, ["class=3,sport=1000,dport=9", "class=3,sport=2000,dport=9"], pauses)
@@ -274,7 +274,7 @@ fn flow_lists_pause_flows_and_malformed_ones_are_ignored() {
 }
 
 #[test] // proves: traffic
-fn rate_frames_slow_class_and_malformed_ones_are_ignored() {
+fn host_obeys_rate_frames_but_ignores_malformed_ones() {
     let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_rates: true, ..options(10) };
         report_after_pauses(obeying, ["class=3", "class=4"], pauses)
@@ -449,7 +449,7 @@ fn traffic_host_runs_though_nobody_reads_its_messages() {
 }
 
 #[test] // proves: traffic
-fn bad_usage_exits_with_2() {
+fn traffic_command_with_bad_usage_exits_with_2() {
     let pair = pair(1500);
     for (args, expected) in [
         (

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_show_unknown_pause_sender_as_station() {
+    fn cause_graph_shows_unknown_pause_sender_as_station() {
         let mut only = switch(1);
         hold(&mut only, 1);
         held_by(&mut only, "02:00:00:00:00:99".into());
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test] // proves: causes
-    fn causes_find_deadlock_cycle_with_all_its_ports_and_queues() {
+    fn cause_graph_shows_all_ports_and_queues_of_deadlock_cycle() {
         let mut ring: Vec<Waits> = (1..=3).map(switch).collect();
         for (number, waits) in (1..=3_u8).zip(&mut ring) {
             hold(waits, 1_000);

@@ -293,7 +293,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn frames_beyond_full_queue_stay_counted_at_their_worker() {
+    fn frames_for_full_handover_queue_stay_counted_at_sender() {
         let (mut a, mut b) = two_workers("");
         for n in 0..FRAMES {
             a.receive(0, 2, 1, 60);
@@ -371,7 +371,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn wake_before_sleep_ends_that_sleep() {
+    fn bell_rung_before_worker_sleeps_ends_that_sleep() {
         let bell = Bell::new().unwrap();
         bell.wake(); // between its check and close_eyes
         bell.close_eyes();

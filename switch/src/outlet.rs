@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_of_unread_pipe_is_abandoned() {
+    fn thread_writing_to_unread_pipe_is_abandoned() {
         let (_unread, progress, thread) = full_pipe();
         let progress = Progress { taken_within: Duration::from_millis(300), ..progress };
         let outcome = progress.wait_for(thread, || false);
@@ -108,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn second_signal_ends_the_wait_for_a_reader() {
+    fn second_signal_ends_the_wait_for_a_pipe_reader() {
         let (_unread, progress, thread) = full_pipe();
         assert_eq!(progress.wait_for(thread, || true).unwrap_err(), Stuck::Hurried);
     }
 
     #[test]
-    fn writer_is_joined_while_its_pipe_is_read() {
+    fn writing_thread_ends_if_its_pipe_is_read() {
         let (mut reader, progress, thread) = full_pipe();
         let read = thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_for_slow_reader_is_abandoned() {
+    fn thread_writing_to_slow_pipe_reader_is_abandoned() {
         let (mut reader, progress, thread) = full_pipe();
         let progress = Progress { all_within: Duration::ZERO, taken_within: Duration::MAX, ..progress };
         reader.read_exact(&mut [0; 100]).unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_pipe_is_an_error_of_the_writing_thread() {
+    fn thread_writing_to_closed_pipe_returns_an_error() {
         let (reader, progress, thread) = full_pipe();
         drop(reader);
         let written = progress.wait_for(thread, || false).unwrap().unwrap();

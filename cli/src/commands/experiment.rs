@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_is_a_whole_number_up_to_its_maximum() {
+    fn experiment_seed_must_be_a_whole_number_up_to_its_maximum() {
         let of = |seed| parse(&["incast", "--seed", seed]).map(|args| args.seed);
         assert_eq!(of("1000000000000000000").unwrap(), SEED_MAX);
         for seed in ["abc", "0.5", "1000000000000000001", "18446744073709551615"] {
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn speed_outside_range_is_refused() {
+    fn experiment_speed_outside_its_range_is_refused() {
         let of = |speed| parse(&["incast", "--speed", speed]).map(|args| args.speed.unwrap());
         assert_eq!(of("5M").unwrap(), *LINES.start());
         assert_eq!(of("1G").unwrap(), *LINES.end());

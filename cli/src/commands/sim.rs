@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn sim_options_seeds_and_shard_are_parsed() {
+    fn sim_command_parses_seed_range_and_shard() {
         let args = parse(&["s.toml", "--seeds", "1..10", "--shard", "8/8", "--out", "x"])
             .expect("valid arguments are refused");
         assert_eq!((args.seeds, args.shard), (Some((1, 10)), Some(Shard { number: 8, count: 8 })));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test] // proves: sim-results
-    fn sim_mean_takes_column_conditions_and_statistic() {
+    fn sim_mean_accepts_column_conditions_and_statistic() {
         let arguments =
             ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
         let Some(SimCommand::Mean(args)) = parse(&arguments).expect("valid arguments are refused").command

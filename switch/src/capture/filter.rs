@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn error_for_invalid_class_or_reason_lists_valid_ones() {
+    fn capture_filter_error_lists_valid_classes_and_drop_reasons() {
         let class = Filter::new(&["8"], None, false).unwrap_err();
         assert_eq!(class.to_string(), "there is no class 8; classes are 0 to 7");
         let reason = Filter::new(&[], Some(&["full"]), false).unwrap_err().to_string();

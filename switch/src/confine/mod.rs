@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_user_leaves_other_threads_unchanged() {
+    fn other_threads_keep_their_user_when_one_changes_its_own() {
         let nobody = User::named("nobody").unwrap();
         let confinement = Confinement { user: Some(nobody), ..Confinement::default() };
         let ids = || {

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test] // proves: lacp
-    fn workers_learn_states_and_flaps_of_lacp_members() {
+    fn workers_get_every_state_and_flap_of_lacp_members() {
         let (view, inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let counts = SendCounts::new(2);

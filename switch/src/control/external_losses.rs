@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_frames_count_as_lossless() {
+    fn lost_malformed_frames_count_as_lossless() {
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.malformed = 1;

@@ -182,7 +182,7 @@ mod tests {
     use crate::control::testing::{group_with_lacp, view};
 
     #[test]
-    fn group_without_joined_port_is_idle_after_ten_seconds() {
+    fn lacp_group_without_joined_port_is_idle_after_ten_seconds() {
         let mut view = Arc::into_inner(view().0).unwrap();
         view.clock = || Nanos::from_secs(20);
         let mut group = group_with_lacp();

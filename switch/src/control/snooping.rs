@@ -194,7 +194,7 @@ mod tests {
     use crate::host_path::ends::{HostFrame, SendCounts, ends};
 
     #[test] // proves: snooping, lacp
-    fn queries_are_sent_by_distributing_lacp_member() {
+    fn multicast_query_goes_to_distributing_lacp_member_only() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let (mut host, mut workers) =

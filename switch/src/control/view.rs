@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gap_between_loops_is_stall_only_beyond_the_budget() {
+    fn gap_between_worker_loops_above_budget_counts_as_stall() {
         let facts = WorkerFacts::default();
         facts.looped(Nanos(1000), Nanos(1000));
         assert_eq!(facts.stalls.get(), 0);

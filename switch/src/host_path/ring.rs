@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_returns_frames_whole_and_in_order_when_it_wraps() {
+    fn host_path_ring_keeps_frames_whole_and_in_order_at_its_end() {
         let (mut writer, mut reader) = ring(100);
         for round in 0..50u8 {
             assert!(reader.is_empty() && writer.is_empty());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn full_ring_refuses_frames_that_do_not_fit() {
+    fn host_path_ring_refuses_frames_that_do_not_fit() {
         let (mut writer, mut reader) = ring(2 * HEAD + 30);
         assert!(put(&mut writer, 0, &[1; 10]));
         assert!(!put(&mut writer, 1, &[2; 21]));

@@ -180,7 +180,7 @@ fn malformed_lldp_frames_are_counted_and_remove_no_neighbor() {
 }
 
 #[test] // proves: configuration
-fn neighbor_texts_have_no_control_characters() {
+fn stored_texts_of_lldp_neighbor_have_no_control_characters() {
     let evil = "\x1b[2J\r\n\u{202e}evil\u{200b}".as_bytes();
     let text = announcement::harmless(&[evil, &[0xff, 0, 0x9b, 0xc2, 0x9b]].concat());
     assert!(text.chars().all(|c| !c.is_control()) && text.contains("evil"), "{text:?}");
@@ -259,7 +259,7 @@ fn shutdown_lldpdu_has_only_mandatory_tlvs() {
 }
 
 #[test]
-fn neighbor_with_only_extensions_is_not_compared() {
+fn lldp_neighbor_without_dcbx_is_not_compared_with_port() {
     let mut port = Port::default();
     let rates = Understands { flow_lists: false, rates: true };
     port.receive(Nanos(0), &frame(1, 120, &[Tlv::Understands(rates)]));

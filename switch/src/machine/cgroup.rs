@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn lowest_limit_of_all_cgroup_levels_applies() {
+    fn lowest_memory_limit_of_cgroup_and_its_ancestors_applies() {
         let unlimited = "9223372036854771712\n";
         let version_1 = [
             ("memory.limit_in_bytes", unlimited),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn tightest_cpu_quota_of_cgroup_levels_applies() {
+    fn lowest_cpu_quota_of_cgroup_and_its_ancestors_applies() {
         let root = tempfile::tempdir().unwrap();
         let quota = |own: &str, above: &str| {
             fs::create_dir_all(root.path().join("a/b")).unwrap();

@@ -191,7 +191,7 @@ fn with_each_version(multicast: &MulticastSettings, test: impl Fn(Bench)) {
 const ALL: [&str; 3] = ["all"; 3];
 
 #[test]
-fn groups_are_flooded_without_querier() {
+fn multicast_frames_are_flooded_without_a_querier() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         bench.until(1.0).report(2, true, 1);
         assert_eq!(bench.ports(1), ALL, "restricted without a querier");
@@ -220,7 +220,7 @@ fn groups_are_flooded_without_querier() {
 }
 
 #[test]
-fn membership_ends_after_its_interval() {
+fn multicast_membership_ends_after_membership_interval() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let query = bench.query(7);
         bench.queries(0, &query);
@@ -245,7 +245,7 @@ fn membership_ends_after_its_interval() {
 }
 
 #[test]
-fn unanswered_query_of_group_ends_membership() {
+fn unanswered_group_query_ends_multicast_membership() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let query = bench.query(7);
         bench.queries(0, &query);
@@ -266,7 +266,7 @@ fn unanswered_query_of_group_ends_membership() {
 }
 
 #[test]
-fn own_querier_sends_two_queries_after_leave() {
+fn switch_as_querier_sends_two_queries_after_a_leave() {
     let querier = Some(Ipv4Addr::UNSPECIFIED);
     with_each_version(&MulticastSettings { querier, ..MulticastSettings::default() }, |mut bench| {
         bench.until(11.0);
@@ -329,7 +329,7 @@ fn querier_with_lowest_address_is_elected() {
 }
 
 #[test]
-fn groups_beyond_maximum_are_flooded() {
+fn frames_of_multicast_groups_beyond_maximum_are_flooded() {
     let multicast =
         MulticastSettings { groups_max: 1, unknown: UnknownGroups::Routers, ..MulticastSettings::default() };
     with_each_version(&multicast, |mut bench| {
@@ -352,7 +352,7 @@ fn groups_beyond_maximum_are_flooded() {
 }
 
 #[test]
-fn damaged_and_link_local_reports_ignored() {
+fn damaged_and_link_local_membership_reports_are_ignored() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let query = bench.query(7);
         bench.queries(0, &query);
@@ -373,7 +373,7 @@ fn damaged_and_link_local_reports_ignored() {
 }
 
 #[test]
-fn port_with_pim_hello_gets_reports() {
+fn port_that_received_pim_hello_gets_membership_reports() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let query = bench.query(7);
         bench.queries(0, &query);
@@ -396,7 +396,7 @@ fn group_ports(bench: &mut Bench) {
 }
 
 #[test]
-fn first_member_represents_ports_of_group() {
+fn first_port_of_lag_represents_all_its_ports_in_snooping() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         group_ports(&mut bench);
         let query = bench.query(7);
@@ -407,7 +407,7 @@ fn first_member_represents_ports_of_group() {
 }
 
 #[test]
-fn leave_at_other_member_ends_membership() {
+fn leave_at_any_port_of_a_lag_ends_multicast_membership() {
     let querier = Some(Ipv4Addr::UNSPECIFIED);
     with_each_version(&MulticastSettings { querier, ..MulticastSettings::default() }, |mut bench| {
         group_ports(&mut bench);
@@ -422,7 +422,7 @@ fn leave_at_other_member_ends_membership() {
 }
 
 #[test]
-fn repeated_report_changes_nothing() {
+fn repeated_membership_report_changes_no_group() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let changes =
             [(true, 1), (true, 1), (false, 1), (true, 2)].map(|(joins, at)| bench.report(at, joins, 1));
@@ -431,7 +431,7 @@ fn repeated_report_changes_nothing() {
 }
 
 #[test]
-fn unsent_queries_are_repeated_soon() {
+fn unsent_multicast_queries_are_repeated_soon() {
     let querier = Some(Ipv4Addr::UNSPECIFIED);
     with_each_version(&MulticastSettings { querier, ..MulticastSettings::default() }, |mut bench| {
         bench.unsent.insert(PortId(2));

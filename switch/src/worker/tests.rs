@@ -83,7 +83,7 @@ fn frames_handed_over_by_other_workers_count_as_received() {
 }
 
 #[test]
-fn frames_in_flight_shorten_sleep_only_if_awaited() {
+fn frames_in_driver_shorten_sleep_if_worker_waits_for_them() {
     assert_eq!(
         DriverBacklog::of(false, true, false),
         DriverBacklog::Nothing,
@@ -98,7 +98,7 @@ fn frames_in_flight_shorten_sleep_only_if_awaited() {
 }
 
 #[test]
-fn sleep_is_limited_by_the_backlog_of_the_driver() {
+fn maximum_sleep_of_worker_depends_on_driver_backlog() {
     let of = |driver_backlog: DriverBacklog, commit_us| {
         driver_backlog.longest_sleep(Nanos::from_micros(commit_us))
     };

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: ledger
-    fn printed_ledger_adds_up_to_equal_sides() {
+    fn both_sides_of_printed_frame_ledger_have_equal_sums() {
         let mut status = status();
         status.ledger = Some(Books {
             received: 1_000,

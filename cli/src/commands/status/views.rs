@@ -220,7 +220,7 @@ mod tests {
     };
 
     #[test] // proves: status
-    fn json_of_view_has_same_structure_as_whole_status() {
+    fn json_of_status_view_has_same_keys_as_whole_status() {
         let status = status();
         let whole = serde_json::to_value(&status).unwrap();
         let within = |part: &Value, whole: &Value| {

@@ -60,7 +60,7 @@ fn control_thread_reports_every_link_change_to_workers() {
 }
 
 #[test]
-fn device_is_deleted_only_if_sockets_confirm() {
+fn port_reports_device_gone_only_if_its_sockets_confirm_that() {
     let (mut view, inbox) = view();
     let driver = FickleDriver::default();
     let is_missing = Arc::clone(&driver.is_missing);
@@ -95,7 +95,7 @@ fn port_keeps_its_device_after_the_device_is_renamed() {
 }
 
 #[test] // proves: devices
-fn port_opened_by_alternative_name_takes_own_name() {
+fn port_opened_by_alternative_name_shows_main_device_name() {
     let (mut view, _inbox) = view();
     Arc::get_mut(&mut view).unwrap().ports[0] =
         PortView::new("enp9s0", 0, device(7, FickleDriver::default()));
@@ -186,7 +186,7 @@ fn queue_changes_of_other_devices_reopen_no_port() {
 }
 
 #[test] // proves: devices
-fn device_mtu_below_that_of_port_is_a_fault() {
+fn device_mtu_below_port_mtu_is_reported_as_fault() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     let (device, peer) = lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();

@@ -151,7 +151,7 @@ fn dashboard_and_alerts_cover_pipeline_halts() {
 }
 
 #[test]
-fn dashboard_covers_shadow_policies() {
+fn dashboard_shows_shadow_policies() {
     let (view, _inbox) = view();
     let text = render(&view, Format::Prometheus, None);
     let mut missing: Vec<_> = families(&text).difference(&named(DASHBOARD)).copied().collect();

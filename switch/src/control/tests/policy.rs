@@ -4,7 +4,7 @@ use super::*;
 use crate::control::policy::replace;
 
 #[test] // proves: policy-swap, own-policy, http
-fn put_policy_changes_one_class_or_all() {
+fn put_policy_request_changes_one_class_or_all_classes() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = serve(&view);
@@ -79,7 +79,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 }
 
 #[test] // proves: policy-swap
-fn put_policy_refuses_unfinished_and_too_long_bodies() {
+fn put_policy_request_with_cut_or_too_long_body_is_refused() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let answer = |head: &str, body: &[u8]| {

@@ -4,7 +4,7 @@ use xoff_wire::units::PortId;
 use super::*;
 
 #[test] // proves: reload
-fn reload_needs_own_host_name_and_configuration_file() {
+fn reload_is_refused_for_foreign_host_name_or_without_file() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let url = format!("http://{}/reload", control.address().unwrap());
@@ -25,7 +25,7 @@ fn reload_needs_own_host_name_and_configuration_file() {
 }
 
 #[test] // proves: verdict
-fn loss_counts_if_its_class_was_lossless_at_that_time() {
+fn loss_before_reload_counts_if_its_class_was_lossless_then() {
     let (view, _inbox) = view();
     let lossless = |class: usize, is_lossless: bool| {
         let mut settings = (*view.settings()).clone();
@@ -56,7 +56,7 @@ fn loss_counts_if_its_class_was_lossless_at_that_time() {
 }
 
 #[test]
-fn minimum_headroom_includes_former_lossless_classes() {
+fn minimum_free_headroom_includes_formerly_lossless_classes() {
     let (view, _inbox) = view();
     let least = || snapshot(&view, &[]).verdict.headroom_free_min_bytes;
     let before = least();

@@ -69,7 +69,7 @@ mod tests {
     const AWAY: Nanos = Nanos::from_millis(25);
 
     #[test] // proves: peer-faults
-    fn peer_at_line_rate_is_not_too_fast_if_counters_are_read_late() {
+    fn peer_at_line_rate_passes_if_its_counters_are_read_late() {
         let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
         let (mut now, mut came) = (Nanos::ZERO, 0_u64);
         for _ in 0..10_000 {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test] // proves: peer-faults
-    fn slower_port_restarts_speed_meter() {
+    fn speed_meter_of_peer_restarts_when_port_speed_falls() {
         let (fast, mut meter) = (port(), Meter::default());
         let slow = PortSettings { speed: BitRate::from_mbps(10), ..fast.clone() };
         let second = Nanos::from_secs(1);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test] // proves: peer-faults
-    fn excess_of_peer_ten_percent_too_fast_is_found_within_seconds() {
+    fn peer_ten_percent_too_fast_is_detected_within_seconds() {
         let (port, mut meter) = (port(), Meter::default());
         let look = |number: u64| Nanos::from_millis(100 * number);
         let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;

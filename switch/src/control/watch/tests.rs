@@ -174,7 +174,7 @@ fn storm_end_is_logged_as_soon_as_it_ends() {
 
 /// A watchdog waits for an unbroken pause, so it does not find a peer that pauses nearly all the time.
 #[test]
-fn nearly_permanent_pauses_are_logged() {
+fn peer_that_pauses_nearly_all_the_time_is_logged() {
     let lines = logged(|look, view| {
         let class = view.counters.class(PortId(0), CLASS);
         for second in 1..=40 {
@@ -227,7 +227,7 @@ fn group_without_lacp_partner_is_logged_until_it_joins() {
 }
 
 #[test]
-fn strange_but_harmless_frames_are_logged_once() {
+fn unusual_but_harmless_frames_are_logged_only_once() {
     let lines = logged(|look, view| {
         let port = view.counters.port(PortId(1));
         for second in 1..=3_600 {
@@ -322,7 +322,7 @@ fn last_counts_of_faults_are_logged_at_shutdown() {
 }
 
 #[test]
-fn log_document_lists_every_event() {
+fn document_of_log_lists_every_logged_event() {
     let document = include_str!("../../../../docs/log.md");
     let rows: Vec<&str> =
         document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
@@ -331,7 +331,7 @@ fn log_document_lists_every_event() {
 }
 
 #[test]
-fn fault_of_unpaused_peer_is_not_over() {
+fn fault_of_late_peer_is_over_only_after_a_further_xoff() {
     let lines = logged(|look, view| {
         let class = view.counters.class(PortId(0), CLASS);
         class.xoff_sent.add(1);

@@ -35,7 +35,7 @@ fn aggregator(system: u8, ports: &[u8], lacp: Lacp) -> Aggregator {
 }
 
 #[test]
-fn group_is_idle_if_it_has_link_but_no_joined_port() {
+fn lacp_group_with_link_but_no_joined_port_is_idle() {
     let mut alone = aggregator(1, &[0, 1], ACTIVE);
     assert!(alone.is_idle());
     alone.members().for_each(|(_, member)| member.set_link(Nanos(2), false));
@@ -133,7 +133,7 @@ impl Wires {
 }
 
 #[test] // proves: lacp
-fn members_distribute_if_one_end_is_active() {
+fn lacp_members_send_data_if_one_end_is_active() {
     for (a, b, joins) in [
         (ACTIVE, ACTIVE, true),
         (ACTIVE, PASSIVE, true),
@@ -159,7 +159,7 @@ fn members_distribute_if_one_end_is_active() {
 }
 
 #[test] // proves: lacp
-fn silent_partner_leaves_group_after_its_timeout() {
+fn lacp_member_leaves_group_when_its_silent_partner_times_out() {
     for (lacp, timeout) in [(SHORT, 3), (ACTIVE, 90)] {
         let mut wires = Wires::pair(lacp, lacp);
         wires.run(Nanos::from_secs(120));
@@ -178,7 +178,7 @@ fn silent_partner_leaves_group_after_its_timeout() {
 }
 
 #[test] // proves: lacp
-fn removed_member_accepts_queued_data_until_it_leaves() {
+fn removed_lacp_member_accepts_data_until_it_leaves_its_group() {
     let mut wires = Wires::pair(ACTIVE, ACTIVE);
     wires.run(Nanos::from_secs(10));
     let last = wires.member((1, 1)).last_frame().unwrap();
@@ -198,7 +198,7 @@ fn removed_member_accepts_queued_data_until_it_leaves() {
 }
 
 #[test] // proves: lacp
-fn leaving_member_collects_until_partner_stops() {
+fn leaving_lacp_member_accepts_data_until_partner_stops() {
     let mut wires = Wires::pair(ACTIVE, SHORT);
     wires.run(Nanos::from_secs(10));
     wires.member((0, 1)).set_leaves(true);
@@ -213,7 +213,7 @@ fn leaving_member_collects_until_partner_stops() {
 }
 
 #[test] // proves: lacp
-fn ports_to_different_partners_are_not_aggregated() {
+fn ports_to_different_lacp_partners_are_not_aggregated() {
     let ends = || vec![aggregator(1, &[0, 1, 2], ACTIVE), aggregator(2, &[0], SHORT)];
     let other_system = [ends(), vec![aggregator(3, &[1, 2], SHORT)]].concat();
     let wires = [[(0, 0), (1, 0)], [(0, 1), (2, 1)], [(0, 2), (2, 2)]];
@@ -238,7 +238,7 @@ fn ports_to_different_partners_are_not_aggregated() {
 }
 
 #[test]
-fn individual_partners_are_used_one_at_a_time() {
+fn lacp_group_uses_only_one_of_several_individual_partners() {
     let mut net = Wires::pair(ACTIVE, ACTIVE);
     for port in [0, 1] {
         let pdu = |partner: End| {
@@ -254,7 +254,7 @@ fn individual_partners_are_used_one_at_a_time() {
 }
 
 #[test] // proves: lacp
-fn flapping_or_hostile_partner_gets_few_frames() {
+fn flapping_or_hostile_lacp_partner_gets_few_lacp_frames() {
     let mut net = Wires::pair(ACTIVE, ACTIVE);
     net.cut = vec![0, 1];
     for number in 0..10_000_u16 {

@@ -30,7 +30,7 @@ fn kinds(port: &PortSettings, announced: &Announcement) -> Vec<(MismatchKind, St
 }
 
 #[test]
-fn settings_that_differ_from_neighbor_are_listed() {
+fn port_settings_that_differ_from_lldp_neighbor_are_listed() {
     let here = settings();
     let kinds = |there: &PortSettings| kinds(&here, &announcement(&dcbx::frame(&speaker(), there, TTL)));
     assert_eq!(kinds(&here), []);
@@ -55,7 +55,7 @@ fn settings_that_differ_from_neighbor_are_listed() {
 }
 
 #[test]
-fn ets_mismatch_with_ordinary_nic_is_harmless() {
+fn ets_mismatch_with_ordinary_nic_is_reported_as_harmless() {
     let differs = |traffic_class, bandwidth, algorithm| {
         let ets = Some(Ets { traffic_class, bandwidth, algorithm, ..Ets::default() });
         kinds(&settings(), &Announcement { ets, ..Announcement::default() })
@@ -77,7 +77,7 @@ fn ets_mismatch_with_ordinary_nic_is_harmless() {
 }
 
 #[test]
-fn application_is_compared_by_field_that_port_trusts() {
+fn dcbx_application_is_compared_by_field_that_port_trusts() {
     use selector::{DSCP, ETHER_TYPE, UDP_PORT};
     let rocev2 = (3, UDP_PORT, 4791);
     let cases: [(Trust, &[Entry], Option<&str>); 12] = [
@@ -120,7 +120,7 @@ fn application_is_compared_by_field_that_port_trusts() {
 }
 
 #[test]
-fn mismatch_is_counted_once_when_it_begins() {
+fn dcbx_mismatch_is_counted_once_when_it_begins() {
     let (mut at, here) = (Port::default(), settings());
     let mut receive = |classes: u8| {
         at.receive(Nanos(0), &frame(1, 120, &[pfc(classes)]));
@@ -135,7 +135,7 @@ fn pfc(classes: u8) -> Tlv<'static> {
 }
 
 #[test]
-fn mismatch_stays_while_two_neighbors_announce_dcbx() {
+fn dcbx_mismatch_stays_while_two_neighbors_announce_dcbx() {
     let (mut at, here) = (Port::default(), settings());
     let mut receive = |number, ttl, tlv: Tlv<'_>| {
         at.receive(Nanos(0), &frame(number, ttl, &[tlv]));

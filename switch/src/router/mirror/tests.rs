@@ -58,7 +58,7 @@ fn mirror_rereads_all_routes_after_ambiguous_route_removal() {
 }
 
 #[test]
-fn route_by_unknown_nexthop_object_causes_reading() {
+fn route_with_unknown_nexthop_object_makes_mirror_read_routes() {
     let (Mirror { mut state, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
     assert_eq!(state.put_route(key, RouteKind::Unicast(vec![]), false), ReadScope::Routes);

@@ -198,7 +198,7 @@ fn routes_of_other_vrfs_and_of_down_interfaces_do_not_apply() {
 }
 
 #[test]
-fn first_of_routes_with_equal_key_applies() {
+fn first_of_several_routes_with_equal_key_applies() {
     let mut tables = tables();
     let key = (table::MAIN, net("10.9.0.0/16"), 0);
     tables.add_route(key, RouteKind::Unicast(vec![via(P1, Some("10.1.0.9"))]));

@@ -259,14 +259,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_name_is_shortened_in_the_middle() {
+    fn long_port_name_is_shortened_in_the_middle() {
         assert_eq!(short("p1", 11), "p1");
         assert_eq!(short("abcdefghijk", 11), "abcdefghijk");
         assert_eq!(short("rack-7-port-12", 11), "rack-…rt-12");
     }
 
     #[test]
-    fn last_column_on_narrow_terminal_is_lost_frames() {
+    fn narrow_terminal_shows_columns_up_to_lost_frames() {
         assert_eq!(columns(80), 9);
         assert_eq!(COLUMNS[8].header, "lost");
         assert_eq!((columns(79), columns(200), columns(1)), (8, 16, 1));
