@@ -89,7 +89,7 @@ fn two_hosts_that_send_at_line_rate_lose_no_frame() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // Add the last frame, because `last` is the time of its begin. A host makes up for delays within its catch-up time.
+        // Add the last frame, which begins at `last`. A host makes up for delays within its catch-up time.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");

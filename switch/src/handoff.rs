@@ -133,7 +133,7 @@ impl Handoff {
         any
     }
 
-    /// Sends each learned address to all other workers or to none. A worker that missed a move would use the old port.
+    /// Sends each learned address to all other workers or to none. A worker that missed the move of an address would send to its old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -152,8 +152,8 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // Take learned addresses after frames, because a worker sends them before frames. Thus no reply arrives
-            // before its address is known.
+            // Take learned addresses after frames: the sender queues the source address of a frame before the frame.
+            // So this worker knows that address before a reply to the frame arrives.
             messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
@@ -281,7 +281,7 @@ pub(crate) mod tests {
         assert_eq!(
             a.switch.buffer().ingress(PortId(0), class).0,
             104,
-            "frame does not count at its ingress until it has left"
+            "frame stops counting at its ingress before it is sent"
         );
         assert!(b.exchange() && a.exchange());
         assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 0);
@@ -324,7 +324,7 @@ pub(crate) mod tests {
             assert_eq!(
                 dropped(&a, 0),
                 u64::from(more == 1),
-                "number of dropped frames at the limit, or one beyond, is wrong"
+                "queue drops a frame within its limit, or none beyond"
             );
         }
         let frame =

@@ -10,7 +10,7 @@ use xoff_flow_control::counter::Counter;
 /// Maximum number of bytes per write; small, so that even a slow reader shows progress.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time for all writes at a stop; service managers allow more.
+/// Maximum time for all writes when the switch stops; service managers allow more.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 

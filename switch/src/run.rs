@@ -90,10 +90,10 @@ pub enum RunError {
 pub enum ThreadError {
     #[error("worker {worker} ended: {source}")]
     System { worker: usize, source: io::Error },
-    #[error("worker {worker} panicked, which is a bug of xoff; its peers were resumed")]
+    #[error("worker {worker} panicked, which is a bug of xoff; the peers of its ports were resumed")]
     Panicked { worker: usize },
     #[error(
-        "worker {worker} ended because the custom policy of this program panicked ({message}); its peers were resumed"
+        "worker {worker} ended because the custom policy of this program panicked ({message}); the peers of its ports were resumed"
     )]
     CustomPolicy { worker: usize, message: String },
     #[error("{error}; the switch was stopped")]
@@ -154,7 +154,7 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // its panic is on standard error
         }
-        // Wait for the recording last: the devices are restored, so its slow reader delays no peer.
+        // Wait for the recording after the devices are restored, so that a slow reader of the recording delays no peer.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -316,7 +316,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // Report down links to the dataplane now, because netlink may report them later.
+    // Report down links to the dataplane here, because netlink may report them only after the workers have started.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -332,8 +332,8 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on the rings receive frames; until the workers run, they have chunks for one stall. Losses count from
-    // `monitor().begin()` on.
+    // From here on the ports receive frames, which their rings store until the workers run, for at most one stall.
+    // Losses count from `monitor().begin()` on.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);

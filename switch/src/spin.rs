@@ -133,7 +133,7 @@ mod tests {
     fn worker_skips_sleeps_shorter_than_its_wakeup_time() {
         let spin = SpinWindow::new(MOST);
         assert!(!spin.is_worth_it(Nanos(5), Nanos(10_004)) && spin.is_worth_it(Nanos(5), Nanos(10_005)));
-        assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "sleep until a past deadline is long enough");
+        assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "worker sleeps until a past deadline");
         let no_polling = SpinWindow::new(Nanos::ZERO);
         assert!(no_polling.is_worth_it(Nanos(5), Nanos(6)));
     }

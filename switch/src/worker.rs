@@ -118,7 +118,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // Update counters at once if a loop was found between ports, because a log line depends on them.
+            // Update counters at once if a loop was found between ports, because the log line about the loop depends on them.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -162,7 +162,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Reset only readable descriptors, because each call takes time.
+            // Reset only readable descriptors, because each reset is a system call.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }

@@ -187,7 +187,7 @@ fn mean(args: &MeanArgs) -> miette::Result<ExitCode> {
     let answers = simulate::mean(&args.directory, &query)?;
     if answers.missing_runs > 0 {
         let (missing, directory) = (answers.missing_runs, args.directory.display());
-        cli::tell(format!("warning: {directory} lacks {missing} runs; the numbers are of the other runs"));
+        cli::tell(format!("warning: {directory} lacks {missing} runs; the results cover the other runs"));
     }
     let json = || serde_json::to_string(&answers).expect("the result has no JSON form") + "\n";
     cli::print(if args.json { json() } else { answers.text() })?;

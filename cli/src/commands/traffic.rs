@@ -218,11 +218,11 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which further signals are ignored: the terminal and a wrapper may each
-/// send one.
+/// Time after a run for which further signals are ignored, because the terminal and a wrapper may
+/// each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers: the first signal ends the run, a later one the process.
+/// Signal handlers: the first signal ends the run, and a signal after [`SIGNALS_LATE`] ends the process.
 struct Signals {
     stop: Arc<AtomicBool>,
     /// True when the signals have their default effect, which ends the process.
@@ -240,8 +240,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. One second later, signals end the process, because the report may block on an
-    /// unread pipe.
+    /// Ends the run. From one second later on, a signal ends the process, because the process may block
+    /// while it writes the report to a pipe that nobody reads.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -129,7 +129,7 @@ const HTTP: &[c_long] = &[
     libc::SYS_readlink,
 ];
 
-/// Forbidden calls: to start, inspect or signal processes, leave namespaces, mount, or change the kernel, the clock or permissions.
+/// Forbidden system calls: to start, inspect or signal processes, leave namespaces, mount, or change the kernel, the clock or permissions.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -222,7 +222,7 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// Forbidden calls without a name in `libc`: fchmodat2, setxattrat, removexattrat, open_tree_attr and file_setattr.
+/// Forbidden system calls without a name in `libc`: fchmodat2, setxattrat, removexattrat, open_tree_attr and file_setattr.
 const NEWER: [c_long; 5] = [452, 463, 466, 467, 469];
 
 /// Commands of bpf that only read: BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH.
@@ -247,7 +247,8 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Returns rules for all parts: no executable memory, signals only within this process (for an abort), no F_SETOWN.
+/// Returns rules for all parts: no executable memory, signals only to this process (for an abort), and no F_SETOWN,
+/// which lets the kernel send signals.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);

@@ -57,7 +57,7 @@ pub(super) async fn return_to(
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
-        // Take the port back: it was removed from the configuration before the worker received it.
+        // Take the port back from its worker, because a reload removed the port before the worker received it.
         if let Some(port) = given_up(view, id, Backlog::Sent).await {
             let _ = opener.close_now(port).await; // fails if the thread has ended
         }

@@ -62,7 +62,7 @@ impl Aggregators {
             self.view.lacp.lock()[port.index()] = LacpPort::default();
         }
         self.settings = Some(settings);
-        // Send all states again: the workers detach the members of a group that is reconfigured.
+        // Send the LACP states of all ports again, because the workers detach every member of a reconfigured group.
         self.handled.iter_mut().for_each(|handled| handled.state = None);
     }
 
@@ -271,7 +271,7 @@ mod tests {
         view.configured.set(settings);
         at = run(&mut lacp, &[]);
         assert_eq!((at.counts.frames_in, member_states(&inbox)), (0, vec![]));
-        assert!(!lacp.handled[LEFT.index()].has_joined, "next member would be logged as leaving");
+        assert!(!lacp.handled[LEFT.index()].has_joined, "removed LACP member still counts as joined");
     }
 
     #[test] // proves: lacp

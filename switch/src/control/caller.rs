@@ -45,7 +45,7 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // Read the lists of this thread, whose network namespace may differ from that of the process.
+    // Read the connections of this thread's network namespace, which may differ from that of the process.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
@@ -143,12 +143,12 @@ mod tests {
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
-        // The first socket has another peer, the second is half closed.
+        // Neither is the client's socket: the first has another peer, the second is half closed.
         assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(
             found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]),
             [0, 1000],
-            "one of two owners is missing"
+            "a user is missing whose socket matches the client"
         );
     }
 

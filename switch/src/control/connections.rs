@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of connections served at once. As many further clients get status 503; all others wait.
+/// Maximum number of connections served at once. As many further clients at once get status 503; clients beyond these wait.
 pub const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum time for a request's head to arrive, and maximum idle time of a connection.

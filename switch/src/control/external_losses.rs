@@ -209,7 +209,7 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames sent between `before` and `now`. A class is lossless if it is at any port.
+/// Classifies the frames sent between `before` and `now`. A class counts as lossless if it is lossless at any port.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();

@@ -91,7 +91,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether the message concerns the device itself. The kernel's bridge sends messages of the same type.
+/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -151,7 +151,7 @@ impl Links {
     fn read_all(&mut self) {
         let mut links = Vec::new();
         if let Err(error) = self.kernel.links(|link| links.push(link)) {
-            tracing::warn!("cannot list the links: {error}");
+            tracing::warn!("cannot list the network links of this machine: {error}");
             return;
         }
         links.iter().for_each(|link| self.found(link));

@@ -86,7 +86,7 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
         Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
-    // Write to a duplicate, because each write through `io::stderr` takes a lock.
+    // Write to a duplicate descriptor, because `io::stderr` holds a lock while a write blocks.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let line = Line::of(format, &stderr);
     let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;

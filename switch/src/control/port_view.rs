@@ -469,7 +469,8 @@ impl PortView {
     }
 }
 
-/// Largest total pause time returned so far, below which later readings must not fall; a worker ends a pause in two steps.
+/// Largest total pause time returned so far, and so the minimum of later readings: a worker ends a pause in two steps,
+/// and a reading between them is too low.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

@@ -1,5 +1,5 @@
-//! Supervision of XDP programs and egress filters. A removed one is attached again; an XDP program of another owner that took the place of
-//! the switch's stays.
+//! Supervises XDP programs and egress filters: attaches a removed program or filter again, but leaves another owner's
+//! XDP program that replaced the switch's.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;

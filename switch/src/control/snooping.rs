@@ -22,7 +22,7 @@ const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of the same kind, because hosts could otherwise fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
-/// Maximum delay until a report takes effect that only moved a deadline forward.
+/// Maximum delay until a membership report takes effect that only made a deadline earlier.
 const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]

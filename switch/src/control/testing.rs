@@ -88,7 +88,6 @@ fn port_settings(name: &str) -> PortSettings {
     PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
 }
 
-/// Returns a group of the port `left`.
 #[must_use]
 pub fn group_with_lacp() -> GroupSettings {
     GroupSettings {

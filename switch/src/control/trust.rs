@@ -12,7 +12,8 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the header `Host`, or an empty name if its value is invalid. Several are an error, because a proxy may have read another one.
+/// Returns the header `Host`, or an empty name if its value is invalid. Several such headers are an error, because a proxy
+/// may have checked another one than the switch.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -170,7 +171,7 @@ mod tests {
             assert!(names().may_ask(Some(host)).is_err(), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        // Addresses are allowed for reading, because an attacker cannot redirect an address.
+        // Reading is allowed under any IP address, because DNS rebinding redirects only names.
         for host in ["10.0.0.2", "[::2]:9464"] {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");

@@ -323,7 +323,7 @@ impl Member {
         }
     }
 
-    /// Enters the state EXPIRED, in which the partner should send soon (short timeout).
+    /// Enters the state EXPIRED, in which LACP asks the partner to send soon (short timeout).
     fn expire(&mut self, now: Nanos) {
         let state = self.partner.state.with(State::SYNCHRONIZATION, false);
         self.partner.state = state.with(State::SHORT_TIMEOUT, true);

@@ -166,7 +166,7 @@ fn class_here(
 ) -> Option<Option<Class>> {
     let Application { class, selector, protocol } = application;
     let by_dscp = matches!(port.trust, Trust::Dscp | Trust::Both);
-    // The neighbor sends frames of the application with the announced class as PCP.
+    // This port gets the application's frames with the announced class as PCP, and classifies them by PCP.
     let tagged = || Some(classifier.class_of(None, Some(class.get())));
     match selector {
         selector::DSCP => {

@@ -114,12 +114,12 @@ pub(super) fn route(message: &RouteMessage, nexthops: &Nexthops) -> Option<(Rout
         }
     }
     match object {
-        // Without the compatibility mode, the kernel sends no paths of an object.
+        // Take the paths from the next-hop object: without `nexthop_compat_mode`, the kernel sends only its id.
         Some(id) if ways.is_empty() && single.link == 0 => ways = ways_of(id, nexthops),
         _ if ways.is_empty() => ways.push(single),
         _ => {}
     }
-    // For IPv6, the kernel never uses a lower MTU than this, even if a route has one.
+    // The kernel never uses an IPv6 MTU below 1280, even if a route has one.
     let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
     ways.iter_mut().for_each(|way| way.mtu = mtu.map(|mtu: u32| mtu.max(least)));
     let kind = match header.kind {

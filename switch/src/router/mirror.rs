@@ -259,8 +259,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // Read the routes again: the first notification may be older than the reading, and restore a route that the
-        // kernel has removed silently.
+        // Read the routes again: the first notification may be older than the last reading, and so restore a route that
+        // the kernel removed in between without a notification.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -354,7 +354,7 @@ impl MirrorState {
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
-            // Remove the route only if no other route has the same key; otherwise the kernel puts that route in its place.
+            // Remove the route only if no other route has the same key: the kernel would replace it by that other route.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -368,7 +368,7 @@ impl MirrorState {
         let begin = Instant::now();
         self.due = None;
         let is_whole = self.read(kernel).unwrap_or_else(|error| {
-            tracing::warn!("cannot read the routing tables: {error}; the mirror tries again");
+            tracing::warn!("cannot read the kernel's routing tables: {error}; the switch tries again");
             false
         });
         if !is_whole {
@@ -462,7 +462,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Returns whether the message concerns the device itself. The kernel's bridge sends messages of the same type.
+/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -354,7 +354,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Count all usable paths: if only the kernel can use one, it gets all packets, because it must balance over all.
+        // Count paths of the kernel, too: if there is one, the kernel gets all packets, because only it can use all paths.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

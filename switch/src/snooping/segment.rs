@@ -150,7 +150,8 @@ impl Segment {
         self.answered.retain(|port, _| !ports.contains(*port));
     }
 
-    /// Schedules `unsent` again, because `ports` did not get it. Until then they get all groups, or keep their membership.
+    /// Schedules the query `unsent` again for `ports`, which did not get it. Until then these ports get all groups, or keep
+    /// their memberships.
     pub fn retry(&mut self, now: Nanos, unsent: &Due, ports: &PortSet) {
         let due = now.after(RETRY);
         let (Some(port), Some(group)) = (unsent.port, unsent.query.group) else {

@@ -206,7 +206,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // The loop ends even under traffic, because the receive ring is not refilled.
+        // The loop ends even under traffic, because the driver gets no new chunks to receive frames.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

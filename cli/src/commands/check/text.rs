@@ -90,7 +90,7 @@ fn head(view: &Value, classes: &[Value]) -> String {
     let policies: BTreeSet<&str> = lossless.map(|class| word(&class["policy"])).collect();
     let millis = view["stall_budget_us"].as_f64().unwrap_or_default().round() / 1_000.0;
     paragraph(&format!(
-        "{file}: valid; switch {name}, {ports}, {memory} memory, {policies}, stall budget {millis} ms, frames of {smallest} bytes or more",
+        "{file}: valid; switch {name}, {ports}, {memory} memory, {policies}, stall budget {millis} ms for frames of {smallest}+ bytes",
         file = word(&view["file"]),
         name = word(&view["name"]),
         ports = counted(list(&view["ports"]).len(), "port", "ports"),

@@ -302,7 +302,7 @@ impl<'a> Db<'a> {
     }
 
     /// Returns a map from codes to classes as TOML, without entries equal to `default`. SONiC gives
-    /// unnamed codes class 0.
+    /// class 0 to a code that the map lacks.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.entry(table, map);
         if entries.is_none() {

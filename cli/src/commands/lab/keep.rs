@@ -34,7 +34,7 @@ const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Kept {
-    // Drop the page first, because its thread reads the counters of the network.
+    // Drop the web page first, because its thread reads counters that are dropped with the network.
     _page: Option<ControlHandle>,
     up: RunningNetwork,
     events: Receiver<Event>,

@@ -299,7 +299,7 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
 }
 
 fn start(settings: &NicSettings) -> miette::Result<Result<(Agent, Option<ControlHandle>), AgentError>> {
-    // The device keeps its name while the agent runs, but may lose an alternative one.
+    // Use the main name of the device: an alternative name may be removed while the agent runs.
     let settings = &NicSettings { device: own_name(&settings.device), ..settings.clone() };
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {

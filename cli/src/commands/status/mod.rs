@@ -302,7 +302,6 @@ fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, 
     (url, picked)
 }
 
-/// Parses a time of at least 100 ms.
 pub(super) fn period(text: &str) -> Result<Duration, String> {
     let period = quantity::parse_time(text).map(|time| Duration::from_nanos(time.0));
     period

@@ -218,7 +218,7 @@ pub(super) fn write_classes(
     for (labels, class) in classes(status) {
         for reason in DropReason::ALL {
             let count = class.drops[reason.name()];
-            // Write storm limits even at zero, because their alert must see the first drop as growth.
+            // Write drops by the storm limit even at zero: an alert sees no growth from an absent sample to the first drop.
             if count > 0 || reason == DropReason::StormLimit {
                 let labels = with(&labels, ("reason", reason.name()));
                 family.sample(&with(&labels, ("kind", reason.kind().name())), count);

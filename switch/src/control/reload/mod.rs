@@ -257,7 +257,7 @@ impl Reloader {
             if self.view.ports[id.index()].is_there() {
                 let name = self.view.name_of(id);
                 problems.push(format!(
-                    "port {name}: the removed port of the same name has not left yet; reload again later"
+                    "port {name}: the removed port of the same name is not closed yet; reload again later"
                 ));
                 continue;
             }

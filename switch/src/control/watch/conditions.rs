@@ -56,7 +56,8 @@ pub(super) struct Condition {
     pub count: Box<Count>,
     /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
-    /// Returns the number of events that would show the fault again. If given, the fault ends only after a further such event.
+    /// Returns the number of events that show the fault if it still exists, such as XOFFs. If given, the fault ends
+    /// only after a further such event.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }
