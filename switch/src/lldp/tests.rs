@@ -50,7 +50,7 @@ fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
     for second in 0..until {
         let now = Nanos::from_secs(second);
         happens(second, &mut timer);
-        assert!(timer.next() > now || timer.is_on(), "nothing is due without link");
+        assert!(timer.next() > now || timer.is_on(), "an LLDP frame is due without link");
         while timer.sends(now) {
             sent.push(second);
         }
@@ -70,7 +70,7 @@ fn lldp_frame_is_sent_at_link_up_and_every_30_seconds() {
     timer.begin(Nanos(7));
     assert!(timer.sends(Nanos(7)));
     assert_eq!(timer.next(), Nanos(7).after(INTERVAL));
-    assert!(!timer.sends(Nanos(INTERVAL.0 + 6)) && timer.sends(Nanos(INTERVAL.0 + 7)), "to the nanosecond");
+    assert!(!timer.sends(Nanos(INTERVAL.0 + 6)) && timer.sends(Nanos(INTERVAL.0 + 7)), "interval is wrong");
     timer.end();
     assert!(!timer.sends(Nanos::from_secs(1_000)) && timer.next() == Nanos::NEVER);
 }
@@ -190,7 +190,7 @@ fn stored_texts_of_lldp_neighbor_have_no_control_characters() {
     assert_eq!(announcement::chassis(id(4, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
     assert_eq!(announcement::chassis(id(5, &[1, 10, 0, 0, 1])), "10.0.0.1");
     assert_eq!(announcement::chassis(id(5, &[9, 10, 255])), "0aff");
-    assert_eq!(announcement::chassis(id(4, b"\x1b")), "\\u{1b}", "it says to be an address, and is none");
+    assert_eq!(announcement::chassis(id(4, b"\x1b")), "\\u{1b}", "malformed address is not escaped");
     assert_eq!(announcement::port(id(3, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
     assert_eq!(announcement::port(id(5, b"swp\t1")), "swp\\t1");
 }
@@ -290,12 +290,12 @@ fn willing_port_adopts_settings_of_its_lldp_neighbor() {
     port.auto_peer = AutoPeer { flow_lists: true, rates: false };
     assert_eq!(follow(&port, Some(&pfc(false, 0b1000))), (port.flow_control, true, false));
     port.ofc_peer = true;
-    assert_eq!(follow(&port, None), (port.flow_control, false, false), "forgotten with the neighbor");
+    assert_eq!(follow(&port, None), (port.flow_control, false, false), "OFC stays after loss of neighbor");
     port.dcbx = Dcbx::Willing;
     assert!(dcbx::follows(&port));
     assert_eq!(follow(&port, None).0, port.flow_control);
-    assert_eq!(follow(&port, Some(&pfc(true, 0b1000))).0, port.flow_control, "it would take over ours");
-    assert_eq!(follow(&port, Some(&pfc(false, 0b1110))).0, classes(0b1000, 0b1000), "of those reserved");
+    assert_eq!(follow(&port, Some(&pfc(true, 0b1000))).0, port.flow_control, "follows a willing neighbor");
+    assert_eq!(follow(&port, Some(&pfc(false, 0b1110))).0, classes(0b1000, 0b1000), "unreserved class used");
     port.flow_control = classes(0xff, 0b1_1000);
     assert_eq!(follow(&port, Some(&pfc(false, 0b1_0000))).0, classes(0xff, 0b1_0000), "asymmetric");
 }

@@ -45,7 +45,7 @@ fn panic_of_custom_policy_is_not_reported_as_bug_of_xoff() {
         join(3, thread).map(|_| ()).unwrap_err().to_string()
     };
     let policy = message(Box::new(CustomPanic { message: "no such share".into() }));
-    let expected = "worker 3 ended because the custom policy of this program panicked (no such share); its";
+    let expected = "worker 3 ended because the custom policy of this program panicked (no such share); the";
     assert!(policy.starts_with(expected), "{policy}");
     assert!(message(Box::new("a bug")).contains("which is a bug of xoff"));
 }

@@ -60,7 +60,7 @@ impl Bench {
             });
             assert!(
                 is_changed || self.snooper.table(at, &self.settings) == before,
-                "changed unnoticed at {at:?}"
+                "unreported change of the table at {at:?}"
             );
             if !is_due || self.snooper.next_deadline(self.now) > sec(now) {
                 self.now = sec(now);
@@ -194,11 +194,15 @@ const ALL: [&str; 3] = ["all"; 3];
 fn multicast_frames_are_flooded_without_a_querier() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         bench.until(1.0).report(2, true, 1);
-        assert_eq!(bench.ports(1), ALL, "restricted without a querier");
+        assert_eq!(bench.ports(1), ALL, "groups are restricted without a querier");
         let query = bench.query(7);
         bench.until(2.0).queries(0, &query);
         bench.until(12.4).report(3, true, 1);
-        assert_eq!(bench.ports(1), ["all", "all", "0"], "restricted before all hosts could answer");
+        assert_eq!(
+            bench.ports(1),
+            ["all", "all", "0"],
+            "groups are restricted before all hosts could answer"
+        );
         bench.until(12.5);
         assert_eq!(bench.ports(1), ["0 2 3", "all", "0"]);
         bench.settings.multicast.unknown = UnknownGroups::Routers;
@@ -209,13 +213,13 @@ fn multicast_frames_are_flooded_without_a_querier() {
         bench.snooper.set_up(sec(100.0), UP[..5].iter().copied().collect());
         bench.snooper.set_up(sec(100.0), UP.into_iter().collect());
         bench.settings.ports[5].multicast_router = false;
-        assert_eq!(bench.ports(1)[0], "0 2 3 5", "hosts behind a new link were not yet asked");
+        assert_eq!(bench.ports(1)[0], "0 2 3 5", "port with a new link is restricted before a query");
         bench.until(127.0).queries(0, &query);
         assert_eq!([137.4, 137.5].map(|at| bench.until(at).ports(1)[0].clone()), ["0 2 3 5", "0 2 3"]);
         bench.until(381.9);
         assert_eq!(bench.ports(1)[2], "0");
         bench.until(382.0);
-        assert_eq!(bench.ports(1), ALL, "restricted after the querier's silence");
+        assert_eq!(bench.ports(1), ALL, "groups stay restricted after the querier's silence");
     });
 }
 
@@ -232,7 +236,7 @@ fn multicast_membership_ends_after_membership_interval() {
         bench.until(279.9);
         assert_eq!(bench.ports(1)[0], "0 2 3");
         bench.until(280.0);
-        assert_eq!(bench.ports(1)[0], "0 3", "not 2 x 125 s + 10 s after the report");
+        assert_eq!(bench.ports(1)[0], "0 3", "membership does not end after 2 x 125 s + 10 s");
         let short = Query { max_response: sec(1.0), robustness: Some(3), interval: Some(sec(10.0)), ..query };
         bench.queries(0, &short);
         bench.report(4, true, 1);
@@ -240,7 +244,7 @@ fn multicast_membership_ends_after_membership_interval() {
         assert_eq!(bench.until(310.9).ports(1)[0], "0 4", "the first query's membership has not ended");
         assert_eq!(bench.snooper.groups(), 1);
         bench.until(311.0);
-        assert_eq!(bench.snooper.groups(), 0, "not 3 x 10 s + 1 s after the report");
+        assert_eq!(bench.snooper.groups(), 0, "membership does not end after 3 x 10 s + 1 s");
     });
 }
 
@@ -288,7 +292,11 @@ fn switch_as_querier_sends_two_queries_after_a_leave() {
         bench.settings.ports[3].fast_leave = true;
         bench.snooper.configure(bench.now, &bench.settings, MAC);
         bench.report(3, false, 1);
-        assert_eq!((bench.ports(1)[0].as_str(), bench.sent.len()), ("all", 2), "unknown again at once");
+        assert_eq!(
+            (bench.ports(1)[0].as_str(), bench.sent.len()),
+            ("all", 2),
+            "fast leave does not end the membership at once"
+        );
     });
 }
 
@@ -301,7 +309,7 @@ fn querier_with_lowest_address_is_elected() {
             sent.into_iter().map(|(at, ..)| at.0 / 1_000_000_000).collect::<Vec<_>>()
         };
         bench.until(160.0);
-        assert_eq!(sent_at(&mut bench), [0, 31, 156], "not two at first, and one every 125 s");
+        assert_eq!(sent_at(&mut bench), [0, 31, 156], "queries are not two at first, then one every 125 s");
         // The switch's own MLD source, made from its MAC address, is above the addresses of the hosts in this test.
         let [higher, lower] = match bench.version {
             Version::Ipv4 => [bench.address(9), bench.address(1)],
@@ -315,7 +323,7 @@ fn querier_with_lowest_address_is_elected() {
         bench.until(163.0).queries(4, &query);
         assert_eq!(bench.faults, [SnoopingFault::TwoQueriers(VID, PortId(4), higher)]);
         bench.until(290.0);
-        assert_eq!(sent_at(&mut bench), [281], "did not go on despite a higher address");
+        assert_eq!(sent_at(&mut bench), [281], "switch gives way to a querier with a higher address");
         if bench.version == Version::Ipv4 {
             let none = Query { source: bench.address(0), ..query };
             bench.until(291.0).queries(3, &none);
@@ -323,7 +331,11 @@ fn querier_with_lowest_address_is_elected() {
         }
         bench.until(300.0).queries(4, &Query { source: lower, ..query });
         assert_eq!(bench.until(554.9).sent, []);
-        assert_eq!(sent_at(bench.until(556.0)), [555], "not after 2 x 125 s + 5 s of silence");
+        assert_eq!(
+            sent_at(bench.until(556.0)),
+            [555],
+            "switch does not query after 2 x 125 s + 5 s of silence"
+        );
         assert_eq!(bench.faults.len(), 1);
     });
 }
@@ -417,7 +429,11 @@ fn leave_at_any_port_of_a_lag_ends_multicast_membership() {
         }
         assert_eq!(bench.ports(1)[0], "1 4");
         assert_eq!(bench.until(22.5).ports(1)[0], "4");
-        assert_eq!(bench.sent.last().unwrap().1, Some(PortId(1)), "the member that stands for the group");
+        assert_eq!(
+            bench.sent.last().unwrap().1,
+            Some(PortId(1)),
+            "query goes to another port than the group's first"
+        );
     });
 }
 
@@ -426,7 +442,7 @@ fn repeated_membership_report_changes_no_group() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let changes =
             [(true, 1), (true, 1), (false, 1), (true, 2)].map(|(joins, at)| bench.report(at, joins, 1));
-        assert_eq!(changes, [true, false, false, true], "queries after a leave are not due here");
+        assert_eq!(changes, [true, false, false, true], "a leave or repeated report counts as a change");
     });
 }
 
@@ -441,7 +457,7 @@ fn unsent_multicast_queries_are_repeated_soon() {
         assert_eq!([30.4, 33.0].map(|at| bench.until(at).ports(1)[0].clone()), ["2 3", "3"]);
         bench.unsent.insert(PortId(3));
         bench.report(3, false, 1);
-        assert_eq!(bench.until(60.0).ports(1)[0], "3", "ended without a query");
+        assert_eq!(bench.until(60.0).ports(1)[0], "3", "membership ends without a query");
         bench.unsent = PortSet::NONE;
         assert_eq!(bench.until(64.0).ports(1)[0], "all");
     });

@@ -19,7 +19,7 @@ fn take(inbox: &Inbox) -> Request {
         if let Some(request) = inbox.take() {
             return request;
         }
-        assert_eq!(poll(&mut wake, PollTimeout::from(20_000u16)).unwrap(), 1, "no message came");
+        assert_eq!(poll(&mut wake, PollTimeout::from(20_000u16)).unwrap(), 1, "no request came");
         inbox.acknowledge();
     }
 }
@@ -130,7 +130,9 @@ fn port_removed_while_device_returns_is_closed() {
             let Request::Adopt { opened, done, .. } = take(&inbox) else { panic!("not adopted") };
             view.ports[0].removed();
             done.send(()).unwrap();
-            let Request::GiveUp { port: PortId(0), done, .. } = take(&inbox) else { panic!("not given up") };
+            let Request::GiveUp { port: PortId(0), done, .. } = take(&inbox) else {
+                panic!("port stays at worker")
+            };
             done.send(Some(opened)).unwrap();
         }
     });

@@ -105,7 +105,7 @@ fn metrics_need_no_answer_of_the_worker() {
     ));
     assert!(
         !samples.contains_key(r#"xoff_watchdog_storm{switch="s1",port="right",class="4"}"#),
-        "it has no watchdog"
+        "class without watchdog has a storm metric"
     );
     assert!(!text.contains("xoff_device_drops_total{"), "a device that cannot be read has no drops");
     while let Some(request) = inbox.take() {

@@ -111,7 +111,7 @@ fn put_policy_request_with_cut_or_too_long_body_is_refused() {
     let chunk = |len| format!("{len:x}\r\n{}\r\n0\r\n\r\n", body(len));
     assert_eq!(code("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
     assert_eq!(code("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");
-    assert_eq!(get(&control, "/healthz").0, 503, "other requests are not served");
+    assert_eq!(get(&control, "/healthz").0, 503, "other requests fail after refused ones");
 }
 
 #[test] // proves: policy-swap, http

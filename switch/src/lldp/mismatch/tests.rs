@@ -49,7 +49,11 @@ fn port_settings_that_differ_from_lldp_neighbor_are_listed() {
     let lossless = "DSCP 26 is class 3 here, class 2 at the neighbor; 1 more differ".to_owned();
     let lossy = "DSCP 46 is class 5 here, class 6 at the neighbor".to_owned();
     assert_eq!(kinds(&there), [(MismatchKind::Dscp, lossless), (MismatchKind::Lossy, lossy)]);
-    assert_eq!(kinds(&PortSettings { dcbx: Dcbx::Off, ..there.clone() }), [], "nothing is announced");
+    assert_eq!(
+        kinds(&PortSettings { dcbx: Dcbx::Off, ..there.clone() }),
+        [],
+        "mismatch although DCBX is off"
+    );
     let off = PortSettings { dcbx: Dcbx::Off, ..here.clone() };
     assert_eq!(all(&off, &announcement(&dcbx::frame(&speaker(), &there, TTL))), []);
 }

@@ -170,7 +170,7 @@ fn only_live_equal_cost_paths_are_used() {
     let ways = vec![via(P1, Some("10.1.0.9")), via(P2, Some("fe80::9"))];
     put(&mut tables, table::MAIN, "10.9.0.0/16", 0, RouteKind::Unicast(ways.clone()));
     tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
-    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "the other is not known yet");
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "path to an unknown neighbour is used");
     tables.put_neighbour(P2, "fe80::9".parse().unwrap(), station(2));
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1 p2:2", "an IPv6 router for IPv4, too");
     tables.put_link(P1, KernelLink { is_running: false, ..link("p1") });
@@ -178,7 +178,7 @@ fn only_live_equal_cost_paths_are_used() {
     tables.put_link(P1, link("p1"));
     let marked = vec![Via { is_dead: true, ..ways[1] }, ways[0]];
     put(&mut tables, table::MAIN, "10.9.0.0/16", 0, RouteKind::Unicast(marked));
-    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "marked by the kernel");
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "path that the kernel marks dead is used");
 }
 
 #[test]
