@@ -31,7 +31,7 @@ fn port(name: &str, speed: &str, more: &str) -> String {
 }
 
 #[test] // proves: status
-fn closed_output_pipe_is_no_error() {
+fn check_command_ignores_closed_output_pipe() {
     for more in [&[][..], &["--json"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

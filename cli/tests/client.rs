@@ -46,7 +46,7 @@ fn run_command_against(
 }
 
 #[test]
-fn closed_output_pipe_is_no_error() {
+fn client_commands_ignore_closed_output_pipe() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let output =

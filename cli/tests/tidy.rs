@@ -130,7 +130,7 @@ fn is_numbered(name: &str) -> bool {
 }
 
 #[test]
-fn names_have_no_forbidden_words() {
+fn names_in_code_contain_no_forbidden_words() {
     let files = files();
     let rust = files.iter().filter(|file| file.name.ends_with(".rs")).flat_map(File::lines);
     let found: Vec<String> = rust

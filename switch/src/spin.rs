@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn late_wakeup_divides_wait_by_frames_found() {
+    fn late_worker_divides_waiting_time_by_frames_found() {
         let slow = 300; // microseconds until the worker runs
         assert_eq!(
             polling_time(&[(51, 1), (slow, 300)]),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_without_work_do_not_restart_the_polling_time() {
+    fn worker_loops_without_work_do_not_restart_polling_time() {
         let mut spin = SpinWindow::new(MOST);
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
         assert!(spin.idle(Nanos(90_000)), "worker polls again after a wake-up without work");

@@ -12,7 +12,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet};
 
 pub use segment::Segment;
 
-/// Interval between the first queries in different VLANs, because a port queues only a few such frames.
+/// Interval between the first queries in different VLANs: a port could not queue those of many VLANs at once.
 const STAGGER: Nanos = Nanos::from_millis(20);
 
 /// IP version, with its own membership protocol, querier and routers.

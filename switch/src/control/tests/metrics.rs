@@ -26,7 +26,7 @@ fn parse(text: &str) -> HashMap<&str, f64> {
 }
 
 #[test] // proves: pipeline, http
-fn metrics_need_no_answer_of_the_worker() {
+fn metrics_are_served_without_an_answer_of_the_worker() {
     let (view, inbox) = view();
     let control = serve(&view);
     let (code, text) = get(&control, "/metrics");

@@ -206,7 +206,7 @@ fn missing_egress_filter_is_logged_until_it_is_back() {
 }
 
 #[test] // proves: lacp
-fn group_without_lacp_partner_is_logged_until_it_joins() {
+fn lacp_group_without_joined_port_is_logged_until_one_joins() {
     let lines = logged(|look, view| {
         let mut settings = SwitchSettings::clone(&view.settings());
         settings.groups = vec![group_with_lacp()];
