@@ -5,7 +5,6 @@ use std::process::Command;
 /// Maximum characters of a line of code, except lines with strings, which rustfmt does not break.
 const LINE_MAX: usize = 140;
 
-/// Maximum lines of a source file.
 const FILE_MAX: usize = 550;
 
 /// Words forbidden in names, because they do not describe the content of a value.

@@ -81,9 +81,7 @@ pub enum CaptureError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The switch sent all blocks, including the final statistics.
     Whole,
-    /// The reader of the output closed its pipe.
     Unread,
     /// The connection to the switch broke before the final statistics.
     CutOff,

@@ -138,7 +138,8 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
         let names: Vec<&str> = ports.map(|port| view.name_of(port)).collect();
         (!names.is_empty()).then(|| format!("{} {}", standing.obstacle(), names.join(", ")))
     };
-    let passive = (!lacp.active).then(|| "this end is passive, so the other must be active".to_owned());
+    let passive =
+        (!lacp.active).then(|| "LACP is passive at this end, so the other end must be active".to_owned());
     let reasons: Vec<String> = Standing::ALL.into_iter().filter_map(at).chain(passive).collect();
     Some(reasons.join("; "))
 }
@@ -208,7 +209,7 @@ mod tests {
 
         group.lacp.as_mut().unwrap().active = false;
         let text = reason(Some(since), Standing::NoPartner, &group).unwrap();
-        assert!(text.ends_with("; this end is passive, so the other must be active"), "{text}");
+        assert!(text.ends_with("; LACP is passive at this end, so the other end must be active"), "{text}");
         group.lacp = None;
         assert_eq!(reason(Some(since), Standing::NoPartner, &group), None);
     }

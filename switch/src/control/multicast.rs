@@ -11,7 +11,6 @@ use xoff_wire::units::{Nanos, PortId};
 use super::view::SwitchView;
 use crate::snooping::{Segment, SnoopingCounts};
 
-/// Maximum number of groups listed in `/status`.
 const GROUPS_SHOWN: usize = 256;
 
 /// State of IGMP and MLD snooping.

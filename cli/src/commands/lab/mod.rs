@@ -30,7 +30,6 @@ use xoff_lab::network::{Account, NetworkError, enter};
 use xoff_switch::control::reload::Reloaded;
 use xoff_switch::machine;
 
-/// Maximum time that `lab list` waits for each network.
 const LIST_WAIT: Duration = Duration::from_secs(1);
 
 /// Run a network of hosts and switches from one file.
