@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_and_programs_run_inside_namespace() {
+    fn threads_and_programs_started_in_a_namespace_run_inside_it() {
         let namespace = Lab::new().namespace("lab-a").unwrap();
         let inside = namespace.run(inode);
         assert_ne!(inside, inode(), "the caller has changed its namespace");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test] // proves: lab-lifecycle
-    fn programs_in_namespace_see_only_its_hosts_file_and_devices() {
+    fn programs_see_only_hosts_file_and_devices_of_their_namespace() {
         let namespace = Lab::new().namespace("lab-c").unwrap();
         namespace.furnish("192.0.2.7 somebody\n".into()).unwrap();
         let mut look = Command::new("sh");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test] // proves: lab-lifecycle
-    fn namespace_reports_refused_thread_and_limit_to_raise() {
+    fn namespace_error_for_refused_thread_names_limit_to_raise() {
         let lab = Lab::new();
         let namespace = lab.namespace("lab-e").unwrap();
         let read = |namespace: &Namespace| namespace.try_run(|| fs::read_to_string("/proc/thread-self/comm"));
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "from inside")]
-    fn panic_inside_namespace_reaches_the_caller() {
+    fn panic_inside_namespace_is_passed_to_the_caller() {
         Lab::new().namespace("lab-b").unwrap().run(|| panic!("from inside"));
     }
 }

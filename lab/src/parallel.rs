@@ -57,14 +57,14 @@ pub(crate) mod tests {
     }
 
     #[test] // proves: lab-lifecycle
-    fn parallel_work_without_threads_is_done_by_caller() {
+    fn parallel_work_is_done_by_caller_if_no_thread_starts() {
         let caller = thread::current().id();
         let done = without_threads(|| each(vec![1, 2], |item| (item, thread::current().id())));
         assert_eq!(done, [(1, caller), (2, caller)]);
     }
 
     #[test]
-    fn parallel_results_keep_order_of_items() {
+    fn parallel_work_returns_results_in_order_of_items() {
         let items: Vec<usize> = (0..100).collect();
         assert_eq!(
             each(items.clone(), |item| item * 2),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn veth_pair_has_the_requested_mtu_and_queue_count() {
+    fn new_veth_pair_has_the_requested_mtu_and_queue_count() {
         let mut lab = Lab::new();
         let options = VethOptions { mtu: 9000, queues: 3, txqueuelen: 77 };
         let (a, b) = pair(&mut lab, &options);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn deleting_a_device_group_keeps_all_other_devices() {
+    fn deleted_device_group_leaves_all_other_devices() {
         let mut lab = Lab::new();
         let [near, far] = ["near", "far"].map(|name| lab.namespace(name).unwrap());
         let pair = |device, group: Option<u32>| {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn veth_error_names_pair_whose_device_name_is_taken() {
+    fn veth_error_names_device_pair_whose_name_is_taken() {
         let mut lab = Lab::new();
         let (a, b) = pair(&mut lab, &VethOptions::default());
         let again = lab.veth(a.namespace().end("p1"), b.namespace().end("e"), &VethOptions::default());

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn agent_sends_xoff_at_backlog_limit_and_xon_at_half() {
+    fn agent_sends_xoff_at_backlog_limit_and_xon_at_half_of_it() {
         let mut pause = pause();
         assert_eq!(pause.update(Nanos(0), Bytes(999)), None);
         assert_eq!(times(pause.update(Nanos(1), Bytes(1_000))), [(C3, Quanta(1_000))]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_refreshes_its_pause_after_half_the_pause_time() {
+    fn agent_repeats_its_pause_frame_after_half_the_pause_time() {
         let mut pause = pause();
         assert!(pause.update(Nanos(0), Bytes(1_000)).is_some());
         assert_eq!(pause.update(Nanos(255_999), Bytes(1_000)), None);

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn command_line_overrides_file_and_defaults() {
+    fn agent_command_line_overrides_its_file_and_defaults() {
         let file = wishes(
             "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\nhttp = false\ndscp_map = { 26 = 4 }",
         );
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_qcn_table_override_the_standard_ones() {
+    fn values_of_qcn_table_in_agent_file_override_standard_values() {
         assert_eq!(wishes("[qcn]").qcn, Some(ReactionSettings::STANDARD));
         let given = wishes("[qcn]\nai = \"1M\"\ntime = \"5ms\"").qcn.unwrap();
         assert_eq!((given.active_step, given.cycle_time), (BitRate::from_mbps(1), Nanos::from_millis(5)));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_errors_name_allowed_values() {
+    fn agent_configuration_errors_name_allowed_values() {
         let problems = wrong("[nic]\nspeed = \"fast\"\nlosless = [3]\ntrust = \"both\"\n[port]");
         assert_eq!(problems.len(), 4, "{problems:?}");
         assert!(problems.iter().any(|line| line.contains("`losless` is not a key in [nic]")), "{problems:?}");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_setting_without_a_default_is_an_error() {
+    fn agent_setting_without_value_or_default_is_an_error() {
         let settings = |text: &str| wishes(text).settings();
         assert_eq!(settings(""), Err(NicMissing::Device));
         assert_eq!(settings("[nic]\ndevice = \"e\""), Err(NicMissing::Speed("e".into())));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test] // proves: configuration
-    fn hosts_page_lists_exactly_the_configuration_keys() {
+    fn hosts_page_lists_exactly_the_keys_of_agent_files() {
         for (heading, _, keys) in TABLES {
             let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
             let mut keys = keys.to_vec();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test] // proves: configuration
-    fn hosts_page_shows_the_actual_defaults_of_settings() {
+    fn hosts_page_shows_the_actual_defaults_of_agent_keys() {
         let read = |text: &str| wishes(text).settings().unwrap();
         for (heading, head, _) in TABLES {
             for (key, default) in rows(heading) {

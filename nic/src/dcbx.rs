@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test] // proves: host-dcbx
-    fn host_announces_and_compares_its_own_classes() {
+    fn host_announces_own_classes_and_compares_those_of_switch() {
         use MismatchKind::{Application, Dscp, Pfc};
         let port = port(&settings(Dcbx::Willing, Trust::Dscp), MacAddr([2, 0, 0, 0, 0, 9]), 1_500);
         let kinds = |announced: &Announcement| {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn device_without_mac_control_is_an_error_of_the_check() {
+    fn agent_check_fails_on_device_without_mac_control() {
         let look = |stacked| {
             let mut facts = facts();
             facts.look_at_driver(&Driver::named("macvlan"), None);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn hardware_rdma_of_the_device_is_listed_but_not_soft_roce() {
+    fn agent_check_lists_hardware_rdma_but_not_soft_roce() {
         let sys = tempfile::tempdir().unwrap();
         let make = |name: &str, device: &str| {
             let ndevs = sys.path().join(name).join("ports/1/gid_attrs/ndevs");

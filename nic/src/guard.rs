@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_to_the_guard_are_decoded_as_encoded() {
+    fn messages_of_agent_to_guard_are_decoded_as_encoded() {
         let until = Message::Until(Class::ALL[5], Nanos(0x0102_0304_0506_0708));
         for message in [until, Message::Until(Class::ALL[0], Nanos::ZERO), Message::Farewell] {
             assert_eq!(Message::from_bytes(message.to_bytes()), Some(message));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn stopped_class_is_overdue_5_ms_after_its_pause_ends() {
+    fn guard_counts_class_as_overdue_5_ms_after_its_pause_ends() {
         let (agent, _other) = UnixStream::pair().expect("sockets");
         let mut watch = DeadlineWatch { agent, partial: Vec::new(), until: [Nanos::ZERO; CLASSES] };
         watch.until[3] = Nanos::from_millis(10);

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn response_time_lasts_from_first_xoff_to_stop() {
+    fn response_time_lasts_from_first_xoff_to_stop_of_class() {
         let mut pending = PendingStops::default();
         pending.begin();
         pending.xoff(Nanos(10), C3, false);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn response_time_lasts_until_refused_stop_succeeds() {
+    fn response_time_lasts_until_refused_stop_of_class_succeeds() {
         let mut pending = PendingStops::default();
         pending.begin();
         pending.xoff(Nanos(10), C3, false);

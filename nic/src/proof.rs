@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test] // proves: host-guard
-    fn announced_queue_change_counts_from_last_poll() {
+    fn announced_queue_change_may_affect_class_since_last_poll() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test] // proves: host-guard
-    fn unannounced_queue_change_counts_from_last_check() {
+    fn unannounced_queue_change_may_affect_class_since_last_check() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn response_quantile_never_exceeds_longest_response_time() {
+    fn response_time_quantile_never_exceeds_longest_response_time() {
         let response = response();
         assert_eq!(response.quantile(0.99), None);
         response.record(Nanos(1_025));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn expected_response_is_longer_without_real_time_priority() {
+    fn expected_response_time_is_longer_without_real_time_priority() {
         let response = response();
         assert_eq!(response.expected(true), Nanos::from_micros(5_040));
         assert_eq!(response.expected(false), Nanos::from_micros(25_040));

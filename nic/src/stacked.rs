@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn stacked_device_is_reported_with_devices_below() {
+    fn stacked_device_is_reported_with_its_lower_devices() {
         let on = |below, listed| Listed { below: Some(below), ..listed };
         let of = |master, listed| Listed { master: Some(master), ..listed };
         let mut elsewhere = on(1, link(9, "mv9", "macvlan"));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn kernel_lists_names_and_lower_devices() {
+    fn names_and_lower_devices_of_a_device_are_read_from_kernel() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let ip = |words: &str| {

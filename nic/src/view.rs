@@ -223,7 +223,7 @@ mod tests {
     use crate::config::NicWishes;
 
     #[test] // proves: host-dcbx
-    fn lossless_losses_stay_after_class_becomes_lossy() {
+    fn lossless_losses_stay_counted_after_class_becomes_lossy() {
         let wishes = NicWishes {
             device: Some("eth0".into()),
             speed: Some(BitRate::from_gbps(1)),

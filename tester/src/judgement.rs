@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_requirement_outweighs_doubts_and_delays() {
+    fn failed_requirement_outweighs_uncertain_and_late_results() {
         let mut judgement = Judgement::new();
         assert_eq!(judgement.verdict(), Verdict::Pass);
         judgement.cannot_tell("short of frames");

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pressure_file_gives_total_waiting_time() {
+    fn total_cpu_waiting_time_is_read_from_pressure_file() {
         let text = "some avg10=9.50 avg60=8.00 avg300=7.00 total=1200\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(parse(text), Some(Duration::from_micros(1_200)));
         assert_eq!(parse("full total=7\n"), None);

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn mark_follows_class_maps_of_device() {
+    fn test_frame_mark_follows_class_map_of_device() {
         let read =
             |device: &str| Setup::from_toml("dut.toml", &format!("[device]\n{device}\n{PORTS}")).unwrap();
         let three = Class::ALL[3];
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn setup_file_error_names_cause() {
+    fn error_in_test_setup_file_names_its_cause() {
         for (text, part) in [
             ("[[port]]\ndevice = \"a\"\nspeed = \"1G\"", "1 test ports, but 2 to 16"),
             (&format!("{PORTS}[[port]]\ndevice = \"a\"\nspeed = \"1G\""), "two ports have the interface `a`"),

@@ -62,7 +62,7 @@ fn equal_shares_policy_replaces_pfc_under_load_without_loss() {
 }
 
 #[test] // proves: own-policy
-fn experiment_runs_equal_shares_and_pfc_without_loss() {
+fn experiment_with_equal_shares_and_pfc_loses_no_frame() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(BINARY);
         let args = ["experiment", "incast", "--json", "--speed", "100M", "--policy", "pfc,custom"];
@@ -83,7 +83,7 @@ fn experiment_runs_equal_shares_and_pfc_without_loss() {
 }
 
 #[test]
-fn check_accepts_example_file_and_refuses_misspelled_key() {
+fn own_policy_check_accepts_example_and_refuses_misspelled_key() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/switch.toml");
     let check = program(&["check", "--elsewhere", "--json", file]);
     let report: Value = serde_json::from_slice(&check.stdout).unwrap();
@@ -101,7 +101,7 @@ fn check_accepts_example_file_and_refuses_misspelled_key() {
 }
 
 #[test]
-fn example_is_below_100_lines() {
+fn own_policy_example_has_fewer_than_100_lines() {
     let text = include_str!("../src/main.rs");
     assert!(text.lines().count() < 100);
 }

@@ -371,7 +371,7 @@ mod tests {
     use crate::config::Network;
 
     #[test] // proves: lab-lifecycle
-    fn host_named_as_a_number_is_refused() {
+    fn lab_host_whose_name_is_a_number_is_refused() {
         let read = |text: &str| Network::from_toml("lab.toml", text, "lab", &Machine::default());
         let listed = |name: &str| read(&format!("[[switch]]\nname = \"s1\"\nhosts = [{name:?}, \"h2\"]\n"));
         let of_its_own = |name: &str| {

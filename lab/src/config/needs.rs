@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test] // proves: lab-file
-    fn lab_memory_estimate_adds_switches_and_agents() {
+    fn lab_memory_estimate_is_sum_over_switches_and_agents() {
         let needs = read(TWO, None).unwrap().needs(&Machine::default());
         assert_eq!((needs.switches.len(), needs.agents), (2, 8));
         let switches: u64 = needs.switches.iter().map(|(_, plan)| plan.needed().0).sum();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test] // proves: lab-file
-    fn lab_memory_error_names_the_setting_that_saves_most() {
+    fn lab_memory_error_names_setting_that_saves_most_memory() {
         let problem = |memory: u64| match read(TWO, Some(memory)) {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             other => panic!("{other:?}"),

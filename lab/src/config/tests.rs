@@ -38,7 +38,7 @@ fn assert_only(text: &str, line: usize, words: &[&str]) {
 }
 
 #[test]
-fn five_line_file_makes_two_hosts_and_a_switch() {
+fn five_line_lab_file_defines_two_hosts_and_a_switch() {
     let network = read(FIVE_LINES).unwrap();
     let names: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!((names, network.switches.len(), network.links.len()), (vec!["h1", "h2"], 1, 2));
@@ -57,7 +57,7 @@ fn five_line_file_makes_two_hosts_and_a_switch() {
 }
 
 #[test]
-fn commented_file_is_valid_with_and_without_its_suggestions() {
+fn start_file_is_valid_with_and_without_commented_keys() {
     let network = Network::start(&Machine::default()).unwrap();
     assert_eq!((network.name.as_str(), network.hosts.len(), network.switches.len()), ("lab", 2, 1));
     let is_suggestion = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
@@ -72,7 +72,7 @@ fn commented_file_is_valid_with_and_without_its_suggestions() {
 }
 
 #[test]
-fn switches_without_a_path_between_them_cause_a_warning() {
+fn lab_warns_if_two_switches_have_no_path_between_them() {
     let second = format!("{FIVE_LINES}[[switch]]\nname = \"s2\"\nhosts = 1\n");
     let network = read(&second).unwrap();
     let [warning] = &network.warnings[..] else { panic!("{:?}", network.warnings) };
@@ -85,7 +85,7 @@ fn switches_without_a_path_between_them_cause_a_warning() {
 }
 
 #[test] // proves: lab-links
-fn slower_link_changes_speed_and_headroom() {
+fn reload_with_slower_lab_link_changes_port_rate_and_headroom() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lab.toml");
     let text = "[defaults]\nspeed = \"10G\"\n[[switch]]\nname = \"s1\"\nhosts = 1\n[[switch]]\nname = \"s2\"\nhosts = 1\n\
@@ -149,7 +149,7 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
 }
 
 #[test]
-fn link_delay_becomes_the_cable_of_both_ports() {
+fn lab_link_delay_is_added_to_cable_of_both_its_ports() {
     let network = read(
         "[defaults]\nspeed = \"1G\"\nloss = \"1%\"\n[[switch]]\nname = \"a\"\nhosts = [\"x\"]\n\
          [[switch]]\nname = \"b\"\nhosts = [\"y\"]\n[[switch.port]]\nname = \"y\"\ncable = \"7m\"\n\
@@ -205,7 +205,7 @@ fn errors_in_link_impairments_name_allowed_values() {
 }
 
 #[test]
-fn switch_keys_override_defaults_of_all_switches() {
+fn keys_of_one_lab_switch_override_defaults_of_all_switches() {
     let network = read(
         "[defaults.switch]\nstall_budget = \"5ms\"\n[defaults.switch.class.3]\nxoff = \"80KB\"\nxon = \"40KB\"\n\
          [[switch]]\nname = \"a\"\nhosts = [\"x\"]\nstall_budget = \"4ms\"\n\
@@ -256,7 +256,7 @@ fn error_in_switch_settings_names_line_of_lab_file() {
 }
 
 #[test]
-fn misplaced_switch_table_error_shows_correct_place() {
+fn error_for_misplaced_switch_table_shows_correct_header() {
     let lines = "[memory]\nmodel = \"shared\"\n";
     assert_only(
         &format!("{FIVE_LINES}{lines}"),
@@ -268,7 +268,7 @@ fn misplaced_switch_table_error_shows_correct_place() {
 }
 
 #[test]
-fn lab_refuses_duplicate_names_and_links_to_unknown_nodes() {
+fn lab_file_with_duplicate_name_or_unknown_link_end_is_refused() {
     assert_only(
         &format!("{FIVE_LINES}[[host]]\nname = \"s1\"\nswitch = \"s1\"\n"),
         7,
@@ -300,7 +300,7 @@ fn lab_refuses_duplicate_names_and_links_to_unknown_nodes() {
 }
 
 #[test]
-fn lab_refuses_wires_that_form_a_loop_of_switches() {
+fn lab_file_with_loop_of_switches_is_refused() {
     let three = "[[switch]]\nname = \"a\"\n[[switch]]\nname = \"b\"\n[[switch]]\nname = \"c\"\n\
                  [[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\nbetween = [\"b\", \"c\"]\n";
     read(three).unwrap();
@@ -323,7 +323,7 @@ fn joined(of_a: &str, of_b: &str) -> String {
 }
 
 #[test] // proves: groups
-fn parallel_wires_grouped_at_both_ends_are_accepted() {
+fn parallel_lab_links_grouped_at_both_ends_are_accepted() {
     let group = |far: &str| format!("[[switch.group]]\nname = \"up\"\nports = [\"{far}\", \"{far}-2\"]\n");
     let network = read(&joined(&group("b"), &group("a"))).unwrap();
     assert_eq!((network.links.len(), network.switches[1].config.switch.groups[0].members.len()), (4, 2));
@@ -333,7 +333,7 @@ fn parallel_wires_grouped_at_both_ends_are_accepted() {
 }
 
 #[test] // proves: groups
-fn leaf_spine_with_grouped_uplinks_is_accepted() {
+fn leaf_spine_lab_with_grouped_uplinks_is_accepted() {
     let fabric = |of_leaf_2: &str| {
         let leaf = |name: &str, group: &str| format!("[[switch]]\nname = \"{name}\"\nhosts = 1\n{group}");
         let group = "[[switch.group]]\nname = \"up\"\nports = [\"s1\", \"s2\", \"s3\"]\n";
@@ -368,7 +368,7 @@ fn leaf_spine_with_grouped_uplinks_is_accepted() {
 }
 
 #[test]
-fn hosts_without_given_address_get_theirs_by_file_order() {
+fn lab_hosts_without_address_get_one_in_file_order() {
     let network = read(
         "[[switch]]\nname = \"s\"\nhosts = [\"a\", \"b\"]\n[[host]]\nname = \"b\"\nipv4 = \"192.0.2.9/24\"\nmac = \"02:00:00:00:00:99\"\n\
          [[host]]\nname = \"c\"\nswitch = \"s\"\n[[switch]]\nname = \"t\"\nhosts = [\"d\"]\n[[link]]\nbetween = [\"a\", \"t\"]\n",
@@ -391,7 +391,7 @@ fn hosts_without_given_address_get_theirs_by_file_order() {
 }
 
 #[test] // proves: lab-account
-fn host_with_both_pid_and_tap_is_refused() {
+fn lab_host_with_both_pid_and_tap_is_refused() {
     let places = |keys: &str| format!("{FIVE_LINES}[[host]]\nname = \"h1\"\n{keys}\n");
     let place = |keys: &str| read(&places(keys)).unwrap().hosts[0].clone();
     assert_eq!(place("netns = \"blue\"").place, Place::Netns("blue".into()));
@@ -404,7 +404,7 @@ fn host_with_both_pid_and_tap_is_refused() {
 }
 
 #[test]
-fn agent_gets_settings_of_lab_file() {
+fn host_agent_gets_settings_of_lab_file() {
     let network = read(
         "[defaults]\nnic = { lossless = [3, 4], trust = \"dscp\" }\n[[switch]]\nname = \"s\"\nhosts = 2\n\
          [[host]]\nname = \"h2\"\nnic = false\n",
@@ -427,7 +427,7 @@ fn all_errors_of_a_lab_file_are_reported_at_once() {
 }
 
 #[test]
-fn no_malformed_lab_file_causes_a_panic() {
+fn malformed_lab_file_never_causes_a_panic() {
     for text in [
         "",
         "switch = 1",
@@ -459,7 +459,7 @@ fn every_lab_key_is_documented() {
 }
 
 #[test]
-fn path_of_agent_file_is_relative_to_the_lab_file() {
+fn path_to_agent_file_is_relative_to_lab_file() {
     for key in ["device", "speed", "http"] {
         let text = FIVE_LINES.replace("[defaults]", &format!("[defaults]\nnic = {{ {key} = \"x\" }}"));
         assert_only(&text, 2, &["which the lab sets itself"]);
@@ -480,7 +480,7 @@ fn path_of_agent_file_is_relative_to_the_lab_file() {
 }
 
 #[test]
-fn lab_refuses_reserved_names_and_over_65534_hosts() {
+fn reserved_lab_names_and_over_65534_hosts_are_refused() {
     for name in ["lo", "all", "default"] {
         assert_only(&FIVE_LINES.replace("\"s1\"", &format!("{name:?}")), 4, &["lo, all, default"]);
     }
@@ -519,7 +519,7 @@ fn every_example_lab_fits_into_8_gib_without_warnings() {
 }
 
 #[test]
-fn agent_gets_classes_of_its_port_unless_host_gives_them() {
+fn host_agent_gets_classes_of_switch_port_unless_host_sets_them() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("nic.toml");
     fs::write(&file, "[nic]\ntrust = \"dscp\"\ndscp_map = { 26 = 4 }\n").unwrap();

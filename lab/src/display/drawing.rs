@@ -181,7 +181,7 @@ mod tests {
     use crate::network::testing::network;
 
     #[test] // proves: lab-account
-    fn network_drawing_shows_rates_pauses_and_causes() {
+    fn lab_drawing_shows_rates_and_pauses_with_their_causes() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 1_000_000_000;
         now.switches[0].ports[0].classes[3].rx_bytes += 125_000;

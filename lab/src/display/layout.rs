@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test] // proves: lab-account
-    fn drawing_is_compact_and_no_wire_crosses_a_label() {
+    fn lab_drawing_is_compact_and_no_wire_crosses_a_label() {
         let host = |number: usize, switch: &str| (format!("h{number}"), switch.to_owned());
         let pair = |(a, b): (&str, &str)| (a.to_owned(), b.to_owned());
         let star = (1..=16).map(|number| host(number, "s1")).collect::<Vec<_>>();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn second_link_of_a_host_is_drawn_as_extra_wire() {
+    fn second_link_of_a_lab_host_is_drawn_as_extra_wire() {
         let links =
             [("h1", "s1"), ("h1", "s2"), ("h2", "h3"), ("s1", "s2")].map(|(a, b)| (a.into(), b.into()));
         let network = network_of(&links);

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percent_of_frames_is_parsed_and_formatted() {
+    fn loss_percentage_of_lab_link_is_parsed_and_formatted() {
         for (text, share) in [("0%", 0), ("0.1%", 1_000_000), ("33.3 %", 333_000_000), ("100%", BILLION)] {
             assert_eq!(parse_percent(text), Some(share), "{text}");
             assert_eq!(parse_percent(&percent(share)), Some(share));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn impairment_loses_exactly_its_share_of_frames() {
+    fn lab_link_loses_exactly_the_configured_share_of_frames() {
         let mut rng = fastrand::Rng::with_seed(1);
         let mut lost = |loss_per_billion| {
             let impairment = Impairment { loss_per_billion, ..Impairment::default() };

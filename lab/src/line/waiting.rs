@@ -98,7 +98,7 @@ mod tests {
     const FAST: BitRate = BitRate::from_gbps(1_000);
 
     #[test]
-    fn late_frames_leave_at_line_rate_after_a_burst() {
+    fn late_frames_leave_delay_line_as_burst_then_at_line_rate() {
         let mut line = Waiting::new(Bytes(1_000_000), BitRate::from_gbps(1));
         (0..20).for_each(|number| line.push(Nanos(0), Nanos(5), Bytes(12_500), number).unwrap());
         let late = Nanos::from_millis(30);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_leave_in_order_exactly_when_due() {
+    fn frames_leave_delay_line_in_order_exactly_when_due() {
         let mut line = Waiting::new(Bytes(1_000), FAST);
         let mut draws = Draws::new(7);
         let impairment = Impairment { delay_ns: 500, jitter_ns: 400, ..Impairment::default() };

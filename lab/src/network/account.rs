@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test] // proves: lab-account
-    fn every_counter_of_a_possible_loss_changes_the_verdict() {
+    fn any_nonzero_loss_counter_changes_the_lab_verdict() {
         assert_eq!(promise(|_| ()), Promise::Kept);
         assert_eq!(promise(|network| network.switches[0].verdict.lossless_lost = 1), Promise::NotKept);
         assert_eq!(promise(|network| network.switches[0].verdict.unseen_lost = 1), Promise::NotKept);
@@ -340,7 +340,7 @@ mod tests {
 
     /// Losses by commands and configured impairments do not change the verdict, wherever they are counted.
     #[test] // proves: lab-links
-    fn losses_on_purpose_do_not_change_the_verdict() {
+    fn intended_losses_do_not_change_the_lab_verdict() {
         let on_line = |change: fn(&mut Carried)| {
             promise(|network| {
                 let mut direction = DirectionStatus::default();
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn account_text_lists_link_ends_classes_and_losses() {
+    fn lab_account_lists_losses_by_link_end_and_class() {
         let mut network = network();
         interface(&mut network).queue_dropped = 12_345;
         network.restarts = vec![restart(&network.switches[0], 4)];

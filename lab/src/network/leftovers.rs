@@ -191,7 +191,7 @@ mod tests {
     use crate::{Lab, VethOptions, set_mark};
 
     #[test]
-    fn mark_of_network_is_parsed_as_it_was_written() {
+    fn process_mark_of_lab_is_parsed_as_written() {
         let mut mark = Mark::of("a-b_c").unwrap();
         mark.holder.parent = 0;
         assert_eq!(Mark::read(&mark.to_string()), Some(mark.clone()));
@@ -202,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn process_with_reused_id_is_not_the_marked_process() {
+    fn process_that_reuses_a_marked_id_is_not_the_marked_one() {
         let this = Mark::of("").unwrap().holder;
         assert!(!Process { started: this.started + 1, ..this }.is_alive());
     }
 
     #[test] // proves: lab-lifecycle
-    fn cleanup_ends_only_processes_of_killed_networks() {
+    fn cleanup_ends_only_processes_of_killed_labs() {
         let lab = Lab::new();
         let [ours, held, foreign] = ["ours", "held", "foreign"].map(|name| lab.namespace(name).unwrap());
         let mark = |name: &str, change: fn(&mut Mark)| {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test] // proves: lab-lifecycle
-    fn cleanup_deletes_only_devices_of_killed_networks() {
+    fn cleanup_deletes_only_devices_of_killed_labs() {
         let mut lab = Lab::new();
         let [one, other] = ["one", "other"].map(|name| lab.namespace(name).unwrap());
         let mut wire = |device: &str| {

@@ -393,7 +393,7 @@ mod tests {
     use crate::network::testing::network_of;
 
     #[test]
-    fn link_name_of_parallel_links_is_ambiguous() {
+    fn name_shared_by_parallel_lab_links_finds_both() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let mut links = network_of(&[pair("s1", "s2"), pair("s2", "s1"), pair("h1", "s1")]).links;
         links[1].ends =

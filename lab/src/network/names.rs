@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_get_node_variables_and_host_names_of_the_lab() {
+    fn lab_programs_get_variables_and_host_names_of_all_nodes() {
         let text = "name = \"n\"\n[[switch]]\nname = \"s-1\"\nhosts = 2\n";
         let network = Network::from_toml("lab.toml", text, "lab", &Machine::default()).unwrap();
         let entrances = ["/a", "/b", "/c"].map(|at| Entrance::below(Path::new(at)));

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: lab-lifecycle
-    fn replaced_or_deleted_namespace_file_is_a_loss() {
+    fn replaced_or_deleted_namespace_file_is_reported_as_lost() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c1");
         let file = File::create(&path).unwrap();

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: lab-account
-    fn restart_counts_frames_that_no_process_received() {
+    fn lab_switch_restart_counts_frames_lost_between_processes() {
         // 10 frames came before the start of the old switch. Of 120 other frames, the new switch received none.
         let (earlier, now) = ([("a".to_owned(), 10)].into(), [("a".to_owned(), 130)].into());
         let with = |received: u64| lost(&earlier, &[("a".to_owned(), received)].into(), &now)["a"];

@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_refused_by_full_sockets_are_read_from_proc() {
+    fn datagrams_dropped_by_full_sockets_are_read_from_proc_file() {
         let snmp = "Tcp: A B\nTcp: 1 2\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 5 0 3 7 3 0\n";
         assert_eq!(receive_buffer_errors(snmp), 3);
         assert_eq!(receive_buffer_errors6("Udp6InErrors  \t9\nUdp6RcvbufErrors                \t4\n"), 4);

@@ -67,7 +67,7 @@ fn ms(ms: u64) -> u64 {
 }
 
 #[test] // proves: host-service
-fn link_loss_ends_pauses_and_rates() {
+fn link_loss_ends_pauses_and_rate_limits_of_the_agent() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     controller.receive(Nanos(0), &pfc(&[(C3, 20_000)])); // a pause of 10.24 ms
     controller.receive(Nanos(0), &rates(C4, 2, 20_000));
@@ -82,7 +82,7 @@ fn link_loss_ends_pauses_and_rates() {
 }
 
 #[test] // proves: host-service
-fn cnm_to_new_address_of_device_is_obeyed() {
+fn agent_obeys_cnm_to_the_new_address_of_its_device() {
     let mut controller = with_qcn();
     controller.set_address(PEER);
     controller.receive(Nanos(0), &cnm(C3, 63));
@@ -106,7 +106,7 @@ fn frame_flood_does_not_delay_end_of_pause() {
 }
 
 #[test] // proves: host-pauses
-fn pfc_frame_stops_only_its_class_for_exactly_its_quanta() {
+fn pfc_frame_stops_only_its_class_for_exactly_its_pause_time() {
     let mut controller = obedient();
     assert_eq!((changes(&mut controller, 0), controller.next_deadline()), (vec![], Nanos::NEVER));
     controller.receive(Nanos(100), &pfc(&[(C3, 10)]));
@@ -156,7 +156,7 @@ fn pause_revoked_before_next_poll_never_stops_its_class() {
 }
 
 #[test]
-fn controller_stops_paused_classes_before_starting_others() {
+fn agent_stops_paused_classes_before_it_starts_resumed_ones() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 9)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -165,7 +165,7 @@ fn controller_stops_paused_classes_before_starting_others() {
 }
 
 #[test] // proves: host-pauses
-fn malformed_and_foreign_pauses_are_only_counted() {
+fn agent_only_counts_malformed_or_misaddressed_pause_frames() {
     let mut controller = obedient();
     let mut other_destination = pfc(&[(C3, 9)]);
     other_destination[5] = 2;
@@ -201,7 +201,7 @@ fn gfc_rate_expires_and_is_obeyed_only_if_enabled() {
 }
 
 #[test]
-fn rate_changes_within_5_ms_merge_into_the_last_one() {
+fn only_last_of_rate_changes_within_5_ms_is_applied() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     let part = |step: u8| RateStep::new(step).unwrap().of(LINE);
     controller.receive(Nanos(0), &rates(C3, 1, 65_535));
@@ -214,7 +214,7 @@ fn rate_changes_within_5_ms_merge_into_the_last_one() {
 }
 
 #[test]
-fn rate_limit_of_stopped_class_is_set_when_it_resumes() {
+fn rate_limit_of_stopped_class_is_set_when_class_resumes() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
     controller.receive(Nanos(0), &rates(C3, 1, 65_535));
@@ -225,7 +225,7 @@ fn rate_limit_of_stopped_class_is_set_when_it_resumes() {
 }
 
 #[test] // proves: host-service
-fn cnm_limits_its_class_until_rate_recovers() {
+fn cnm_slows_its_class_until_qcn_rate_recovers() {
     let mut controller = with_qcn();
     controller.receive(Nanos(0), &cnm(C4, 63));
     let slower = controller.rate(C4);
@@ -251,7 +251,7 @@ fn cnm_limits_its_class_until_rate_recovers() {
 }
 
 #[test] // proves: host-service
-fn qcn_rate_rises_after_class_sent_bytes_of_a_byte_cycle() {
+fn qcn_rate_rises_after_class_sends_one_byte_cycle() {
     let mut controller = with_qcn();
     controller.receive(Nanos(0), &cnm(C3, 63));
     let slower = controller.rate(C3);
@@ -265,7 +265,7 @@ fn qcn_rate_rises_after_class_sent_bytes_of_a_byte_cycle() {
 }
 
 #[test] // proves: host-service
-fn qcn_byte_cycle_ignores_bytes_sent_before_rate_limit() {
+fn qcn_byte_cycle_ignores_bytes_sent_before_its_rate_limit() {
     let mut controller = with_qcn();
     controller.report_sent(C3, Bytes(0));
     for round in 1..=2 {
@@ -284,7 +284,7 @@ fn qcn_byte_cycle_ignores_bytes_sent_before_rate_limit() {
 }
 
 #[test] // proves: host-guard
-fn change_refused_by_kernel_is_repeated_every_10_ms() {
+fn queue_change_refused_by_kernel_is_retried_every_10_ms() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535)])); // a pause of 33.5 ms
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -315,7 +315,7 @@ fn change_refused_by_kernel_is_repeated_every_10_ms() {
 }
 
 #[test] // proves: host-guard
-fn paused_class_that_guard_process_opened_is_stopped_again() {
+fn agent_stops_paused_class_again_after_guard_opened_it() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -325,7 +325,7 @@ fn paused_class_that_guard_process_opened_is_stopped_again() {
 }
 
 #[test]
-fn pause_read_late_still_ends_as_counted_from_arrival() {
+fn pause_frame_read_late_still_ends_counted_from_its_arrival() {
     let mut controller = obedient();
     assert_eq!(changes(&mut controller, ms(9)), []);
     assert_eq!(controller.receive(Nanos(ms(8)), &pfc(&[(C3, 10)])), ClassSet(1 << 3));

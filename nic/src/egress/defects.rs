@@ -116,7 +116,7 @@ mod tests {
     const C3: Class = Class::ALL[3];
 
     #[test]
-    fn queue_defect_reaches_classes_whose_frames_may_leave() {
+    fn queue_defect_affects_paused_classes_whose_frames_may_leave() {
         let reach = |part| [part].into_iter().collect::<Defects>().reach();
         let only = |class: Class| [class].into_iter().collect::<ClassSet>();
         for part in [Part::Root, Part::Classifier, Part::Foreign] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_defects_survive_their_encoding_as_a_number() {
+    fn queue_defects_are_decoded_unchanged_from_their_number() {
         let defects: Defects = [Part::Leaf(C3), Part::Classifier].into_iter().collect();
         assert_eq!(defects.to_string(), "the filter that classifies frames, the queue of class 3");
         assert_eq!(Defects::from_number(defects.to_number()), defects);

@@ -192,7 +192,7 @@ fn kernel_classifies_by_pcp_as_the_switch_does() {
 
 /// Wake frames must not reach the peer.
 #[test]
-fn mac_control_and_lldp_pass_stopped_classes() {
+fn mac_control_and_lldp_frames_leave_while_classes_are_stopped() {
     let bed = Bed::new();
     bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // keeps the kernel from sending multicast reports
     let mut egress = bed.install(&settings());

@@ -91,8 +91,8 @@ fn guard_restores_device_after_its_agent_is_killed() {
 }
 
 #[test]
-fn guard_starts_overdue_class_and_notifies_stalled_agent() {
-    const THIS: &str = "guard_starts_overdue_class_and_notifies_stalled_agent";
+fn guard_opens_overdue_class_and_notifies_stalled_agent() {
+    const THIS: &str = "guard_opens_overdue_class_and_notifies_stalled_agent";
     match role().as_deref() {
         Some("guard") => return run_guard(DEVICE).unwrap(),
         Some(_) => {
@@ -131,8 +131,8 @@ fn guard_starts_overdue_class_and_notifies_stalled_agent() {
 }
 
 #[test]
-fn new_guard_starts_overdue_class_of_killed_guard() {
-    const THIS: &str = "new_guard_starts_overdue_class_of_killed_guard";
+fn new_guard_opens_overdue_class_of_killed_guard() {
+    const THIS: &str = "new_guard_opens_overdue_class_of_killed_guard";
     if role().is_some() {
         return run_guard(DEVICE).unwrap();
     }

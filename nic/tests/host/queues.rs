@@ -17,7 +17,7 @@ fn leafs() -> Vec<EgressSettings> {
 }
 
 #[test]
-fn stopped_class_makes_sender_sleep_and_loses_nothing() {
+fn sender_of_stopped_class_blocks_and_loses_no_frame() {
     const COUNT: usize = 2000;
     for settings in leafs() {
         let bed = Bed::new();
@@ -82,7 +82,7 @@ fn stopping_a_class_repeatedly_lets_no_frame_through() {
 }
 
 #[test]
-fn frames_beyond_queue_limit_are_dropped_and_counted() {
+fn frames_beyond_limit_of_class_queue_are_dropped_and_counted() {
     for settings in leafs() {
         let bed = Bed::new();
         let mut egress = bed.install(&EgressSettings { limit_lossless: 600, limit_lossy: 300, ..settings });
@@ -103,7 +103,7 @@ fn frames_beyond_queue_limit_are_dropped_and_counted() {
 }
 
 #[test]
-fn rate_limit_slows_only_its_class_until_it_is_removed() {
+fn rate_limit_slows_only_its_class_until_limit_is_removed() {
     const COUNT: usize = 60;
     for settings in leafs() {
         let bed = Bed::new();

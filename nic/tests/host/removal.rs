@@ -16,7 +16,7 @@ use xoff_xdp::PacketSender;
 use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, install, of, peer_ipv4, received, settings, wait_for};
 
 #[test]
-fn removing_the_queues_restores_the_device_exactly() {
+fn queue_removal_restores_the_device_exactly() {
     let roots = [
         "qdisc del dev nic0 root",
         "qdisc replace dev nic0 root handle ff: pfifo limit 77",
@@ -55,7 +55,7 @@ fn removing_the_queues_restores_the_device_exactly() {
 }
 
 #[test]
-fn root_queueing_discipline_is_restored_in_one_request() {
+fn queue_removal_restores_root_qdisc_in_one_request() {
     const TC_GROUP: u32 = 1 << 3;
     const DELETED: u16 = 37;
     const NEW: u16 = 36;
@@ -91,7 +91,7 @@ fn root_queueing_discipline_is_restored_in_one_request() {
 }
 
 #[test]
-fn unrestorable_root_queueing_discipline_is_refused_and_kept() {
+fn agent_refuses_and_keeps_root_qdisc_that_it_cannot_restore() {
     let bed = Bed::new();
     bed.run("tc", "qdisc replace dev nic0 root handle 1: htb default 1");
     bed.run("tc", "class add dev nic0 parent 1: classid 1:1 htb rate 10mbit");
@@ -171,7 +171,7 @@ fn frames_still_queued_at_removal_are_counted_as_lost() {
 }
 
 #[test]
-fn removal_reports_drops_since_counters_were_last_read() {
+fn queue_removal_reports_drops_since_last_counter_read() {
     let bed = Bed::new();
     let mut egress = bed.install(&EgressSettings { limit_lossless: 600, ..settings() });
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
@@ -184,7 +184,7 @@ fn removal_reports_drops_since_counters_were_last_read() {
 }
 
 #[test]
-fn removal_keeps_root_queueing_discipline_of_other_program() {
+fn queue_removal_keeps_root_qdisc_of_other_program() {
     let bed = Bed::new();
     bed.run("ethtool", "-K nic0 gso on gro off");
     let theirs = "qdisc replace dev nic0 root handle 9: pfifo limit 55";
@@ -208,7 +208,7 @@ fn removal_keeps_root_queueing_discipline_of_other_program() {
 }
 
 #[test]
-fn removal_after_unrestorable_root_gives_default_and_warning() {
+fn queue_removal_warns_if_replaced_root_qdisc_is_unrestorable() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     bed.run("tc", "qdisc replace dev nic0 root handle 1: htb");
@@ -221,7 +221,7 @@ fn removal_after_unrestorable_root_gives_default_and_warning() {
 }
 
 #[test]
-fn removal_restores_renamed_device_but_not_its_namesake() {
+fn queue_removal_restores_renamed_device_but_not_its_namesake() {
     let bed = Bed::new();
     let before = bed.description();
     let egress = bed.install(&settings());
@@ -242,7 +242,7 @@ fn removal_restores_renamed_device_but_not_its_namesake() {
 }
 
 #[test]
-fn removal_after_device_is_deleted_gives_no_warning() {
+fn queue_removal_after_deletion_of_device_gives_no_warning() {
     let bed = Bed::new();
     let egress = bed.install(&settings());
     bed.run("ip", "link del nic0");

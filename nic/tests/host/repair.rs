@@ -50,7 +50,7 @@ fn queues(bed: &Bed) -> String {
 }
 
 #[test]
-fn agent_names_and_repairs_queues_changed_by_others() {
+fn agent_names_and_repairs_queues_changed_by_other_programs() {
     let leaf = parts(&[Part::Leaf(LOSSLESS)]);
     let all_classes = || Class::ALL.into_iter().flat_map(|class| [Part::Class(class), Part::Leaf(class)]);
     let all: Defects =
@@ -145,7 +145,7 @@ fn agent_names_and_repairs_queues_changed_by_others() {
 }
 
 #[test]
-fn repair_ignores_additions_that_affect_no_pause() {
+fn queue_repair_ignores_additions_that_affect_no_pause() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     for words in [
@@ -160,7 +160,7 @@ fn repair_ignores_additions_that_affect_no_pause() {
 }
 
 #[test]
-fn queue_counters_continue_after_a_repair() {
+fn class_counters_continue_after_a_queue_repair() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     let lossless = bed.receive(DSCP_LOSSLESS, peer_ipv4());
@@ -176,7 +176,7 @@ fn queue_counters_continue_after_a_repair() {
 }
 
 #[test]
-fn repair_does_not_apply_a_refused_rate_limit() {
+fn queue_repair_does_not_apply_a_refused_rate_limit() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     let whole = queues(&bed);
@@ -187,7 +187,7 @@ fn repair_does_not_apply_a_refused_rate_limit() {
 }
 
 #[test]
-fn mtu_refused_by_broken_queues_is_applied_after_repair() {
+fn mtu_refused_by_broken_queues_is_set_after_their_repair() {
     let (bed, settings) = (Bed::new(), settings());
     let mut egress = bed.install(&settings);
     tc(&bed, "qdisc del dev nic0 parent 786e:13");

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counter_output_includes_sums_over_all_classes() {
+    fn reference_counters_include_sums_over_all_classes() {
         let mut counters = Counters::default();
         counters.received(3);
         counters.received(4);

@@ -184,7 +184,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_defect_has_its_own_name_and_bit() {
+    fn each_reference_switch_defect_has_its_own_name_and_bit() {
         let names: HashSet<_> = Defect::ALL.iter().map(|defect| defect.name()).collect();
         assert_eq!(names.len(), Defect::ALL.len());
         assert!(Defect::ALL.len() <= 128);

@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn egress_serves_classes_round_robin_by_weight() {
+    fn reference_port_serves_classes_round_robin_by_weight() {
         let mut it = egress(&[], &[3, 3, 3, 5, 5, 0]);
         assert_eq!(order(&mut it, 8), [(3, 0), (3, 1), (5, 3), (0, 5), (3, 2), (5, 4)]);
     }
 
     #[test]
-    fn frames_of_paused_class_stay_in_its_queue() {
+    fn frames_of_paused_class_stay_in_the_port_queue() {
         let mut it = egress(&[], &[3, 5, 3]);
         assert_eq!(order(&mut it, 3), [(5, 1)]);
         assert_eq!(it.bytes(3), 2 * 60);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn sent_pause_is_refreshed_at_half_its_time() {
+    fn reference_switch_repeats_its_pause_after_half_the_time() {
         assert_eq!(frames(&[]), [(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40), (30_000, 8, 0)]);
         for (defect, expected) in [
             (Defect::NoRefresh, &[(0, 8, 40), (30_000, 8, 0)][..]),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn sent_pause_is_repeated_after_link_loss() {
+    fn reference_switch_repeats_its_pause_after_link_loss() {
         let mut holds = Holds::new(40, 1_000_000_000, 8, Defects::default());
         holds.want(3, true, 0);
         assert!(holds.due(0).is_some());

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pfc_tlv_names_lossless_classes() {
+    fn lldp_pfc_tlv_lists_the_lossless_classes() {
         let bytes = build("p1", [2, 0, 0, 0, 0, 1], 0x18, Defects::default()).unwrap();
         let tlv = [0xfe, 6, 0, 0x80, 0xc2, 0x0b, 8, 0x18, 0, 0];
         assert!(bytes.windows(tlv.len()).any(|window| window == tlv), "{bytes:02x?}");

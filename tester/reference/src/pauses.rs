@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn last_received_pause_time_of_class_replaces_earlier_one() {
+    fn newer_pause_time_of_a_class_replaces_earlier_one() {
         for (received, expected) in [
             (&[(3, 1, 0)][..], [512, 0]),
             (&[(3, 65_535, 0)], [33_553_920, 0]),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pause_defect_changes_the_end_of_a_pause() {
+    fn each_pause_defect_changes_when_a_received_pause_ends() {
         let changed = [(3, 1_000, 0), (3, 10, 100)];
         for (defect, received, expected) in [
             (Defect::QuantumHalf, &[(3, 10, 0)][..], [2_560, 0]),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn received_pause_ends_after_its_quanta() {
+    fn received_pause_ends_after_its_quanta_at_line_speed() {
         let mut pauses = Pauses::new(1_000_000_000, 0x08, Defects::default());
         let mut pfc = Pfc::default();
         pfc.set(3, 2);

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn built_pfc_frame_matches_standard_bytes() {
+    fn built_pfc_frame_has_the_bytes_of_the_standard() {
         let mut expected = vec![1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 8, 1, 1, 0, 0b1000_1000];
         expected.extend([0, 0, 0, 0, 0, 0, 0x12, 0x34]);
         expected.resize(60, 0);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_pfc_frame_is_ignored_unless_defect_is_on() {
+    fn malformed_pfc_frame_is_ignored_without_a_parser_defect() {
         let changed = |at: usize, value: u8| {
             let mut bytes = build(&pfc(), SOURCE, Defects::default());
             bytes[at] = value;

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn punctual_port_fills_its_line() {
+    fn test_port_without_stalls_sends_at_line_rate() {
         let speed = BitRate::from_gbps(1);
         let waiting = waiting(speed, 1_514, (1..=100_000).map(|poll| Nanos(500 * poll)));
         let frames = 50_000_000 / speed.time_of(Bytes::on_line(1_514)).0;

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longest_gap_excludes_uncertain_times() {
+    fn longest_frame_gap_excludes_uncertain_arrival_times() {
         let mut tally = Tally::default();
         for (sequence, [earliest, latest]) in [[10, 12], [20, 25], [40, 41], [43, 60]].into_iter().enumerate()
         {

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_payload_byte_is_detected() {
+    fn test_frame_with_changed_payload_byte_is_not_intact() {
         let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
         let stations = [1, 2].map(|last| Station { mac: mac(last), vlan: None });
         let flow = Flow::new(0, 1, Class::ALL[3]).size(300);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_to_socket_is_a_broadcast_with_valid_checksum() {
+    fn test_frame_to_socket_is_ip_broadcast_with_valid_checksum() {
         let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
         let stations = [1, 2].map(|last| Station { mac: mac(last), vlan: None });
         let flow = Flow::new(0, 1, Class::ALL[3]).to_socket(0x1234);

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamp_of_another_clock_is_not_believed() {
+    fn timestamp_outside_its_poll_interval_is_ignored() {
         let ms = Nanos::from_millis;
         let poll = Moment { earliest: ms(5_000), latest: ms(5_020) };
         for stamp in [ms(4_000), ms(5_007), ms(5_020)] {

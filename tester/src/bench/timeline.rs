@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn paused_class_has_rate_zero() {
+    fn rate_curve_of_class_is_zero_during_its_pause() {
         // 10 Mb/s in each class, but class 3 is paused from 4 to 8 ms.
         let class_3 = (0..12).filter(|ms| !(4..8).contains(ms)).map(|ms| arrival(3, ms * 1_000));
         let mut arrivals: Vec<Arrival> =
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn marker_names_paused_classes() {
+    fn pause_marker_in_figure_names_paused_classes() {
         let pfc = |times: &[(usize, u16)]| {
             let times = times.iter();
             MacControl::Pfc(

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counter_lines_have_port_name_value() {
+    fn counter_lines_are_parsed_as_port_then_name_then_value() {
         let counters = parse("p1 pfc_sent 7\n\np2 dropped 0\n").unwrap();
         assert_eq!(counters[&("p1".to_owned(), "pfc_sent".to_owned())], 7);
         assert_eq!(counters.len(), 2);

@@ -103,14 +103,14 @@ mod tests {
     use crate::setup::DeviceSettings;
 
     #[test]
-    fn case_ids_are_unique_with_group() {
+    fn test_case_ids_are_unique_and_begin_with_their_group() {
         let ids: BTreeSet<_> = all().map(|case| case.id).collect();
         assert_eq!(ids.len(), all().count());
         assert!(ids.iter().all(|id| id.split('.').count() == 2), "{ids:?}");
     }
 
     #[test]
-    fn limit_of_run_follows_soak_and_watchdog() {
+    fn time_limit_of_case_includes_soak_and_watchdog_times() {
         let mut device = DeviceSettings::new("device", xoff_config::defaults::LOSSLESS);
         (device.watchdog, device.watchdog_restore) = (Some(Nanos::from_secs(10)), Some(Nanos::from_secs(5)));
         let speed = BitRate::from_gbps(1);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn star_in_pattern_stands_for_any_text() {
+    fn star_in_case_pattern_matches_any_text() {
         for (pattern, text, expected) in [
             ("receive.*", "receive.xon", true),
             ("*", "receive.xon", true),

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_of_all_classes_fit_on_the_line() {
+    fn test_streams_of_all_classes_fit_on_the_line() {
         for (speed, expected) in
             [(1, 1), (10_000_000, 1_000_000), (100_000_000, 10_000_000), (100_000_000_000, 200_000_000)]
         {

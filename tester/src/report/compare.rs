@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn worse_verdict_makes_comparison_worse() {
+    fn report_comparison_is_worse_if_a_case_verdict_is_worse() {
         use Verdict::{CannotTell, Fail, NotRun, Pass};
         let cases: [(&[Verdict], &[Verdict], usize, bool); 8] = [
             (&[Pass], &[Pass], 0, false),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn value_moves_only_beyond_both_errors() {
+    fn measured_value_counts_as_changed_only_beyond_both_errors() {
         let value = Measurement::new;
         let cases = [
             (value("a", 10.0, "us"), value("a", 11.0, "us"), false),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_lists_unmatched_cases() {
+    fn report_comparison_lists_cases_of_only_one_report() {
         let (first, mut second) = (report(), report());
         second.cases.drain(..2);
         second.cases[0].id = "receive.\u{1b}new".into();

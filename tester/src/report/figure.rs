@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_value_interrupts_curve() {
+    fn missing_value_interrupts_curve_of_figure() {
         let svg =
             figure(vec![(0.0, 1.0), (1.0, 1.0), (2.0, f64::NAN), (3.0, 1.0), (4.0, 2.0)], vec![]).to_svg();
         let curve = svg.lines().find(|line| line.contains("class=\"curve c0\" d=\"M60")).expect("a curve");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn reduced_curve_keeps_extreme_points() {
+    fn figure_curve_with_fewer_points_keeps_extreme_values() {
         let spike = |n: u32| if n == 5_003 { 9.0 } else { 1.0 };
         let points: Vec<(f64, f64)> = (0..10_000).map(|n| (f64::from(n), spike(n))).collect();
         let axes = Axes::of(&figure(points.clone(), vec![]));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_values_have_finite_axes() {
+    fn axes_of_figure_with_extreme_values_are_finite() {
         let ends = [0.0, 1.0, -3.0, 1e300, -1e300, 5e-324, f64::INFINITY, f64::NAN, f64::MAX, f64::MIN];
         for a in ends {
             for b in ends {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_numbers() {
+    fn axis_ticks_of_figure_are_round_numbers() {
         let texts = |range| ticks(range, 5.0).into_iter().map(|tick| tick.1).collect::<Vec<_>>();
         assert_eq!(texts((0.0, 1.0)), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
         assert_eq!(texts((-3.0, 7.0)), ["-2", "0", "2", "4", "6"]);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn marker_labels_do_not_overlap() {
+    fn marker_labels_of_figure_do_not_overlap() {
         let points = vec![(0.0, 0.0), (10.0, 1.0)];
         let labels = |markers| {
             let figure = figure(points.clone(), markers);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_report_is_read_unchanged() {
+    fn report_files_are_read_back_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let into = directory.path().join("new/out");
         let report = report();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_unusable_report_path() {
+    fn report_error_names_the_unusable_path() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("dut.toml");
         fs::write(&file, "[device]\n").unwrap();

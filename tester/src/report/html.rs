@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn html_contains_all_report_data() {
+    fn html_report_contains_all_data_of_its_cases() {
         let report = report();
         let html = report.to_html();
         for case in &report.cases {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn html_refers_to_no_other_file() {
+    fn html_report_refers_to_no_other_file() {
         let html = report().to_html().replace("http://www.w3.org/2000/svg", "");
         for reference in ["http:", "https:", "src=", "url(", "@import", "<link", "<script"] {
             assert!(!html.contains(reference), "{reference}");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn report_without_cases_says_so() {
+    fn report_without_cases_says_that_no_case_was_run() {
         let empty = Report { cases: vec![], ..report() };
         assert!(empty.to_html().contains("no case was run") && empty.to_text().contains("no case was run"));
         assert_eq!(empty.verdict(), Verdict::NotRun);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_is_shown_in_fitting_unit() {
+    fn report_shows_value_in_unit_of_fitting_size() {
         let cases = [
             (336_400.0, "ns", "336.4 us"),
             (1.2, "ms", "1.20 ms"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn date_follows_leap_years() {
+    fn report_date_is_correct_in_leap_years() {
         let cases = [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_400, "2000-02-29 00:00:00 UTC"),

@@ -36,7 +36,7 @@ fn pfc(class: usize, time: u16) -> Vec<u8> {
 }
 
 #[test]
-fn frame_is_sent_unchanged_at_the_learned_port() {
+fn reference_switch_forwards_unchanged_to_the_learned_port() {
     let mut it = switch(&[]);
     let to_3 = packet(1, 3, 26 << 2, Some(3));
     let unknown = packet(1, 9, 0, None);
@@ -50,7 +50,7 @@ fn frame_is_sent_unchanged_at_the_learned_port() {
 }
 
 #[test]
-fn xoff_is_sent_before_a_loss_and_xon_after_the_drain() {
+fn reference_switch_sends_xoff_before_loss_and_xon_when_empty() {
     let mut it = switch(&[]);
     it.receive(2, pfc(3, 65_535), 0);
     for _ in 0..20 {
@@ -69,7 +69,7 @@ fn xoff_is_sent_before_a_loss_and_xon_after_the_drain() {
 }
 
 #[test]
-fn paused_class_does_not_block_other_classes() {
+fn paused_class_of_reference_port_blocks_no_other_class() {
     for (defects, at_2, at_3) in [
         (&[][..], 1, 1),
         (&[Defect::HeadOfLine], 0, 0),
@@ -88,7 +88,7 @@ fn paused_class_does_not_block_other_classes() {
 }
 
 #[test]
-fn link_loss_ends_pauses_and_drops_queued_frames() {
+fn link_loss_ends_received_pauses_and_drops_queued_frames() {
     for (defects, left) in [(&[][..], 1), (&[Defect::FlapKeepsPause], 0), (&[Defect::FlapDuplicates], 2)] {
         let mut it = switch(defects);
         it.receive(2, pfc(3, 65_535), 0);
