@@ -116,8 +116,8 @@ impl Device {
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Mark entries as `ExtLearned`, so that they do not count towards the kernel's limit of 1,024 for all
-        // namespaces (`gc_thresh3`).
+        // Mark neighbours as `ExtLearned`, so that their entries do not count towards the kernel's limit of 1,024 for all namespaces
+        // (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 

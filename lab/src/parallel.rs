@@ -45,7 +45,7 @@ pub(crate) mod tests {
         let pages: u64 = pages.split_once(' ').unwrap().0.parse().unwrap();
         let (soft, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
         setrlimit(Resource::RLIMIT_AS, (pages << 12) + (1 << 20), hard).unwrap();
-        // Use up the stacks of ended threads, which the C library keeps for new ones.
+        // Use up the stacks of ended threads: the C library gives them to new threads, which would then start despite the limit.
         let parked: Vec<_> = iter::from_fn(|| thread::Builder::new().spawn(thread::park).ok()).collect();
         let result = work();
         setrlimit(Resource::RLIMIT_AS, soft, hard).unwrap();

@@ -358,7 +358,7 @@ impl Agent {
         if own.dcbx != Dcbx::Willing {
             return Ok(());
         }
-        // Do not wait for the LLDP thread, which has no real-time priority; try again in a second.
+        // The LLDP thread has no real-time priority, so do not wait for its lock; try again in a second.
         let Ok(announced) = view.announced.try_lock().map(|announced| announced.clone()) else {
             return Ok(());
         };

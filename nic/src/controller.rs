@@ -184,7 +184,7 @@ impl PauseController {
         for point in self.points.iter_mut().flatten() {
             point.advance(now);
         }
-        // Stop classes first, because each frame of a paused class takes headroom at the switch.
+        // Stop classes before other changes, because each frame of a paused class takes headroom at the switch.
         let mut stops = paused.iter().filter(|class| {
             let applied = &self.applied[class.index()];
             !applied.stopped && now >= applied.again_from

@@ -122,7 +122,7 @@ impl Guard {
     }
 
     fn say(&mut self, message: Message) {
-        // After a failure, [`Guard::check`] replaces the guard: it died, or left hundreds of messages unread.
+        // A write fails if the guard died or left hundreds of messages unread; [`Guard::check`] then replaces the guard.
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
@@ -192,7 +192,7 @@ pub fn run_guard(device: &str) -> Result<(), EgressError> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&ignored)).map_err(system("cannot register signal handlers"))?;
     }
-    // Find the index now, because the device may be renamed later.
+    // Find the device's index now, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent = io::stdin()
@@ -217,7 +217,7 @@ pub fn run_guard(device: &str) -> Result<(), EgressError> {
                 continue;
             };
             let _ = egress.fit(); // fails if the MTU is too long: the class then starts with its old settings
-            // Notify the agent first, so that it does not blame another program.
+            // Notify the agent before the class is opened, so that the agent does not report a change by another program.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the next read detects a dead agent
             tell();
             egress.start(class)?;

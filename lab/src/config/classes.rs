@@ -36,11 +36,11 @@ impl Network {
             End::Host { .. } => None,
         });
         let file = own.iter().find(|(key, _)| key == AGENT_FILE);
-        // Do not read a pipe, because the agent must read its content.
+        // Do not read a pipe here: its content can be read only once, and the agent needs it.
         if file.is_some_and(|(_, path)| Path::new(path).exists() && !Path::new(path).is_file()) {
             return own.to_vec();
         }
-        // Ignore an unreadable file: the agent reports the error.
+        // Ignore an unreadable agent file: the agent reports the error.
         let file = file.and_then(|(_, path)| NicWishes::load(path.as_ref()).ok()).unwrap_or_default();
         let is_given = |key: &str| {
             own.iter().any(|(name, _)| name == key)

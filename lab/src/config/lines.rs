@@ -108,7 +108,7 @@ impl Network {
             delay_max: delay_max(it),
             classifier: Classifier::new(port),
             lossless: Class::ALL.into_iter().filter(is_lossless).collect::<ClassSet>(),
-            // Use 1.25 times the line rate, so that the line catches up after a stall.
+            // Let the delay line send at 1.25 times the link's rate, so that it catches up after a stall.
             rate: BitRate::new(it.speed.bits_per_second() / 4 * 5).unwrap_or(it.speed),
             impairments,
             seed: link as u64 + 1,
@@ -152,7 +152,7 @@ impl Network {
             let text = format!("{stall}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}", port(0), port(1));
             Config::from_toml("delay line", &text, Machine::default())
         };
-        // Omit a stall budget that is valid only with other settings of the switch.
+        // Omit the switch's stall budget if only the switch's other settings make it valid.
         let config = read(stall.max()).or_else(|_| read(None));
         config.expect("a delay line's ports are invalid")
     }
@@ -169,8 +169,7 @@ fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     let span = delay_max(link).after(stall).after(Nanos(stall.0 / 4));
     let capacity = link.speed.bytes_in(span);
     let smallest = Bytes::on_line(60);
-    // The worst case is a frame of 97 bytes: it needs two cells, but 121 bytes on the line. So a cell has at least 60 bytes of the
-    // line.
+    // Count one cell for 60 bytes on the line. The worst case is a frame of 97 bytes: it needs two cells, but only 121 bytes on the line.
     let of_direction = Held { frames: capacity.0.div_ceil(smallest.0), cells: capacity.0.div_ceil(60) };
     let received = config.shell.ports.iter().map(|port| u64::from(port.stall_chunks)).sum::<u64>();
     let longest = u64::from(xoff_dataplane::frame::cells_of(xoff_dataplane::frame::FRAME_MAX));

@@ -200,7 +200,7 @@ fn read(
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // Set no limit here, because the memory of all switches together is checked below.
+    // Set no memory limit for one switch, because the memory of all switches together is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(root, &file, &wiring, &rates, &alone, problems);
     if problems.has_errors() {

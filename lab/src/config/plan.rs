@@ -87,7 +87,7 @@ fn device(place: &Place, index: usize) -> String {
     match place {
         Place::Fresh => format!("eth{index}"),
         Place::Tap(tap) => tap.clone(),
-        // The namespace may already have an eth0.
+        // Avoid the name eth0, which a device of an existing namespace may have.
         Place::Netns(_) | Place::Pid(_) | Place::Container(_) => format!("xoff{index}"),
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn configs(
     problems: &mut Problems,
 ) -> Vec<Option<Config>> {
     each(root, file, wiring, rates, machine, problems, |root, problems| {
-        // For a reload, pass `running` only to the switch of the same name.
+        // On a reload, pass the running configuration only to its own switch.
         let name = root.as_table().and_then(|root| root.get("switch")?.as_table()?.get("name")?.as_str());
         let is_own = |running: &&std::sync::Arc<Config>| name == Some(running.shell.name.as_str());
         let running = machine.running.as_ref().filter(is_own).cloned();
@@ -132,7 +132,7 @@ fn root_of<'de>(
         }
     }
     if !switch.contains_key("workers") {
-        // Use one worker for each switch, because all switches of the lab share the machine.
+        // Use one worker for each switch, because all switches of the lab share the machine's CPUs.
         let names = ports.iter().map(|PlannedPort { port, .. }| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);
@@ -141,7 +141,8 @@ fn root_of<'de>(
     let is_slower = |it: &PlannedPort<'_>| it.rates != LinkRates::of(it.link);
     if let Some(stall) = stall.filter(|_| ports.iter().any(is_slower) && !switch.contains_key("stall_budget"))
     {
-        // Keep the running switch's value, because rings cannot change; the default would follow the ports' speeds.
+        // Keep the running switch's stall budget: the default would follow the ports' changed speeds, and need rings of another size, which
+        // a reload cannot change.
         let stall = xoff_config::quantity::time(stall);
         switch.extend([entry("stall_budget", ValueInner::String(stall.into()), span)]);
     }

@@ -123,7 +123,7 @@ impl Wiring {
         let hosts = self.hosts.iter().enumerate();
         let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, NodeIndex::Host(index)));
         for (name, span, node) in switches.chain(hosts) {
-            // Names that give the same environment variable count as equal.
+            // Node names that give the same environment variable count as equal.
             let key = variable(&name);
             match first_spans.get(&key) {
                 Some(&first) => {

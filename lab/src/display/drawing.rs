@@ -38,7 +38,7 @@ pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
         .zip(&now.links)
         .map(|(wire, link)| (wire, link, flow(now, link, wire.upper, before)))
         .collect();
-    // Draw red wires last, above others.
+    // Draw red wires last, so that they cover crossing wires.
     let is_held = |held: bool| flows.iter().filter(move |(.., flow)| flow.held.is_empty() != held);
     is_held(false).chain(is_held(true)).for_each(|(wire, _, flow)| line(&mut svg, wire, flow));
     layout.boxes.iter().for_each(|place| node(&mut svg, now, place));

@@ -84,7 +84,7 @@ impl Relay {
         let sockets = self.ports.iter().flat_map(Port::sockets);
         let wakers = duplicates(self.carrier.changes().chain(sockets))?;
         let mut sleeper = Sleeper::new(&wakers);
-        // Ignore a refusal, which only makes frames late by milliseconds on a busy machine.
+        // Ignore a refusal: without real-time priority, frames are only late, by milliseconds on a busy machine.
         let _ = run_in_real_time(PRIORITY);
         while !self.state.stop.load(Relaxed) {
             let down = self.state.is_down.load(Relaxed);

@@ -102,7 +102,7 @@ mod tests {
         let mut line = Waiting::new(Bytes(1_000_000), BitRate::from_gbps(1));
         (0..20).for_each(|number| line.push(Nanos(0), Nanos(5), Bytes(12_500), number).unwrap());
         let late = Nanos::from_millis(30);
-        // Ten of these frames take 1 ms at the line's rate, so the eleventh begins when the burst ends.
+        // A burst is 1 ms of the line's rate, here ten frames. The eleventh frame begins when the burst ends.
         let burst: Vec<_> = std::iter::from_fn(|| line.pop(late)).collect();
         assert_eq!(burst.len(), 11);
         let next = late.after(Nanos::from_micros(100));

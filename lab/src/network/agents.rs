@@ -195,7 +195,7 @@ fn command(
 ) -> std::io::Result<Command> {
     let mut command = enter::child(None);
     command.arg(std::env::current_exe()?).arg("nic");
-    // Use another process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
+    // Put the agent into its own process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     command.arg(format!("--http={http}"));

@@ -107,7 +107,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Remove the socket last: a free name means that the network is gone. Keep the log after a panic.
+        // Keep the log after a panic. Remove the control socket last, because its absence means that the network is gone.
         if !thread::panicking() {
             let _ = fs::remove_file(&self.log); // a network in the foreground has no log
         }

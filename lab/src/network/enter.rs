@@ -20,7 +20,7 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     setns(net, CloneFlags::CLONE_NEWNET)?;
     setns(uts, CloneFlags::CLONE_NEWUTS)?;
     setns(mnt, CloneFlags::CLONE_NEWNS)?;
-    // Ignore an error: the container may lack this directory.
+    // Ignore an error: the container may lack the caller's working directory.
     let _ = directory.and_then(std::env::set_current_dir);
     Ok(())
 }

@@ -93,7 +93,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     let mut all: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        // A process that reuses the id has a later start time.
+        // A process that reuses the id of an ended one has a later start time.
         let process = Process::of(pid);
         let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
         if let (Ok(namespace), Some(process)) = (namespace, process) {
@@ -218,7 +218,7 @@ mod tests {
         };
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
-        // Marks from another PID namespace must be ignored.
+        // The cleanup must ignore marks from another PID namespace, where ids name other processes.
         let foreign_pid = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
         set_mark(&foreign, "lo", &mark("elsewhere", foreign_pid)).unwrap();
         let start = |namespace: &Namespace| {
@@ -261,7 +261,7 @@ mod tests {
         set_mark(&one, "held", &mark.to_string()).unwrap();
         mark.holder.started += 1;
         set_mark(&one, "left", &mark.to_string()).unwrap();
-        // Without a process, the cleanup would not find the namespace.
+        // Run a process in the namespace, because the cleanup finds namespaces by their processes.
         let mut command = Command::new("sleep");
         command.arg("1000");
         let mut lives_there = one.spawn(command).unwrap();

@@ -51,7 +51,7 @@ pub(super) struct Held {
 
 impl Held {
     fn of(pid: &str) -> io::Result<Held> {
-        // Open all files below this directory, so that they belong to the same process.
+        // Open all namespace files below one open directory, so that they belong to one process even if its id is reused.
         let directory = File::open(format!("/proc/{pid}/ns"))?;
         let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })

@@ -51,11 +51,11 @@ impl RunningNetwork {
     fn restart_switch(&mut self, switch: usize) -> Result<Restart, Refusal> {
         let node = &self.view.network.switches[switch];
         let name = node.name.clone();
-        // Read the file again: a reload may have changed the switch.
+        // Read the lab file again: since the start, a reload may have changed the switch's settings.
         let config = match &self.view.network.file {
             None => node.config.clone(),
             Some(path) => {
-                // Rings and memory need the line rates of the file; a reload sets the actual ones.
+                // Size rings and memory for the line rates in the lab file; a reload after the start sets the current rates.
                 let network = &self.view.network;
                 let rates = network.rates.at_full_speed(&network.links);
                 let running = Network { warnings: Vec::new(), rates, ..network.clone() };
@@ -128,7 +128,7 @@ impl RunningNetwork {
     fn missed(&self, switch: usize, view: &SwitchView) -> BTreeMap<String, i64> {
         let mut missed = BTreeMap::new();
         for _ in 0..READINGS {
-            // Read the switch first: a frame that arrives later can only enlarge the difference.
+            // Read the switch's counters before the devices': a frame between the two readings can only enlarge the difference.
             let received = received(&snapshot(view, &vec![Answer::Silent; view.workers.len()]));
             for (port, frames) in self.frames_at(switch) {
                 let reading = signed(frames) - signed(received.get(&port).copied().unwrap_or(0));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test] // proves: lab-account
     fn lab_switch_restart_counts_frames_lost_between_processes() {
-        // 10 frames came before the start of the old switch. Of 120 other frames, the new switch received none.
+        // The new switch missed 130 frames: 10 from before the start of the old switch, and 120 from after it.
         let (earlier, now) = ([("a".to_owned(), 10)].into(), [("a".to_owned(), 130)].into());
         let with = |received: u64| lost(&earlier, &[("a".to_owned(), received)].into(), &now)["a"];
         assert_eq!([with(100), with(119), with(120), with(121)], [20, 1, 0, 0]);

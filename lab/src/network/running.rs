@@ -39,10 +39,10 @@ pub struct RunningNetwork {
     pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
-    // Dropped before the wires, because a delay line restores its devices.
+    // Dropped before the wires are deleted, because a delay line restores its devices.
     lines: Vec<Option<Line>>,
     _wires: Wires,
-    // Dropped last, because these namespaces contain the wires' devices.
+    // Dropped after the wires, because these namespaces contain the wires' devices.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
@@ -102,7 +102,8 @@ impl RunningNetwork {
             lab: Lab::new(),
         };
         let Wired { devices, ties, ends, lines } = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Start agents first: a driver changes no offloads when a switch has opened the other end.
+        // Start agents before switches: agents change offloads, which the driver refuses once a switch has opened the other end of the
+        // wire.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let lines = lines.into_iter().enumerate().map(|(link, line)| match line {
             None => Ok(None),
@@ -169,10 +170,10 @@ impl RunningNetwork {
             thread::sleep(LOOK_EVERY);
             waiting = self.waiting();
         }
-        // Read the counters now, because they end with the agents.
+        // Read the counters of hosts and links now, because they are gone after the agents' end.
         let with_agents = self.view.status().map(|status| (status.hosts, status.links));
         let mut failed = Vec::new();
-        // Stop switches before agents, so that senders in containers stay paused.
+        // Stop switches before agents, so that senders in containers stay paused until their switch has ended.
         let states = self.view.switches();
         let ended = self.switches.stop().into_iter().zip(states).map(|(ended, state)| match (ended, state) {
             (Some(Ok(status)), _) => status,
@@ -231,7 +232,7 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Detach TAP devices now, because other threads may keep the view.
+        // Detach TAP devices explicitly, because a thread that keeps the view would keep them attached.
         self.view.ties.iter().for_each(Tie::untie);
         self.lines.iter().flatten().for_each(Line::stop);
         self.lines.clear();
@@ -281,7 +282,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // Ignore an error: without a broadcast address, switches learn from the host's first frame.
+        // Ignore an error: without a broadcast address, switches learn the address from the host's first frame.
         let _ = sent;
     });
     Ok(())

@@ -282,7 +282,7 @@ impl NetworkView {
             .get(link)
             .zip(links.get(link))
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
-        // Check first, so that a refused change leaves the link unchanged.
+        // Check the change first, so that a refused change leaves the link unchanged.
         let mut warnings = wire.check(change, status)?;
         if let Some(rate) = change.speed_bits_per_second.and_then(BitRate::new) {
             warnings.extend(self.change_speed(link, change.sending_end(status)?, rate, &status.name())?);

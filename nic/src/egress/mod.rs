@@ -113,9 +113,9 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // Read the qdiscs only after the changes of a killed switch have been undone.
+        // Read the qdiscs only after the changes of a killed switch have been undone, so that the agent saves the device's own.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // Do not save a killed agent's tree: the journal has the earlier state.
+        // Do not save a killed agent's queues as the device's own: the journal has the state before them.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {

@@ -39,7 +39,7 @@ pub struct QueueDump {
 impl QueueDump {
     pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
-        // The kernel refuses a dump of filters without their root.
+        // Read no filters if the agent's root qdisc is missing: the kernel refuses their dump.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
         Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
@@ -54,7 +54,7 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // A node without handle stands for all filters of its priority and protocol. Non-BPF filters are counted by these nodes only.
+        // Count each BPF filter by its handle. Count other filters by the node without handle, one for each priority and protocol.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
@@ -134,7 +134,7 @@ impl Tree {
     pub(super) fn found(device: &str, ifindex: i32, nodes: &[Node], mtu: u32) -> Result<Tree, EgressError> {
         let limit = |class| {
             let leaf = nodes.iter().find(|node| node.handle == leaf_place(ifindex, class).handle);
-            // The parameters of a tbf contain its limit after two rates.
+            // In the options of a tbf, the limit follows a header of 4 bytes and two rates of 12 bytes.
             let limit =
                 leaf.filter(|node| node.kind == Leaf::Tbf.name()).and_then(|node| node.options.get(28..32));
             let limit = limit.and_then(|bytes| bytes.first_chunk());
@@ -222,7 +222,7 @@ impl Tree {
             self.limits[class.index()] = limit;
             Ok(())
         });
-        // Change the classifier last, when the limits of the queues suffice for their new frames.
+        // Change the classifier last: only then are the queue limits high enough for the frames that it adds.
         let sent = sent.and_then(|()| tree(tc.send(&mut filters[1].put(self.place(ROOT, FILTER)))));
         if sent.is_ok() {
             self.filters = Some(filters);
@@ -423,7 +423,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // Guarantee each class only the minimum, so that priorities decide about the rest.
+        // Guarantee each class only the minimum rate, so that priorities decide about the rest of the line.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));

@@ -177,8 +177,7 @@ fn delayed_guard_of_killed_agent_spares_next_agents_queues() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    // Adopt orphans. Otherwise the guard's process group would become an orphan, and the kernel would wake the
-    // stopped guard.
+    // Adopt the guard when its agent dies. Otherwise the kernel would wake the stopped guard, because its process group is orphaned.
     set_child_subreaper(true).unwrap();
     let (mut agent, mut lines) = agent(&bed, THIS);
     let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();

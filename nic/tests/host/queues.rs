@@ -115,7 +115,7 @@ fn rate_limit_slows_only_its_class_until_limit_is_removed() {
         bed.send(DSCP_LOSSY, peer_ipv4(), 500).join();
         assert_eq!(received(&lossy, 500).len(), 500);
         let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
-        // Count the shaper's burst, which may leave ahead of the rate.
+        // Allow for the shaper's burst, which may leave before the rate limit takes effect.
         let burst = settings.burst.0.div_ceil(FRAME) + 3;
         assert!((COUNT as u64 - burst..COUNT as u64).contains(&waiting), "{waiting}");
         egress.limit(LOSSLESS, settings.nic.speed).unwrap();
@@ -135,8 +135,8 @@ fn frames_of_higher_classes_leave_the_host_first() {
         (0..50).for_each(|_| sender.send(&long_frame(class.get() << 3)).unwrap());
     }
     classes.iter().for_each(|&class| egress.start(class).unwrap());
-    // Queued frames hold back lower classes, except one frame that HTB guarantees each class, and frames sent before higher classes were
-    // started.
+    // While a class has queued frames, lower classes send nothing but one frame that HTB guarantees each class, and the frames that left
+    // before higher classes were started.
     let early = |egress: &mut Egress| egress.counts().unwrap().map(|counts| counts.frames);
     let at_start = early(&mut egress);
     wait_for("the departure of all frames", || {

@@ -235,7 +235,7 @@ impl Switch {
         };
         let port = &mut self.ports[at];
         let mut bytes = packet.bytes.clone();
-        // This frame has just left the queue, but counts for the ECN threshold.
+        // Add the frame that has just left the queue, because it counts for the ECN threshold.
         let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
         if queued > self.settings.ecn && !self.settings.defects.has(Defect::NeverMarks)
             || self.settings.defects.has(Defect::MarksAlways)

@@ -104,8 +104,8 @@ impl Line {
                     station.send(frame);
                     return true;
                 }
-                // The frame needs several chunks. An empty frame first shows that memory is free, because `write`
-                // counts its frame as sent.
+                // The frame needs several chunks, and `write` counts it as sent. So first make and free a frame of zeros, to be sure that
+                // enough memory is free.
                 station.store_mut().free(frame);
                 let mut bytes = vec![0; len as usize];
                 let Some(frame) = station.store_mut().make(&bytes) else { return false };

@@ -441,7 +441,7 @@ impl Bench {
             let streams = &mut self.streams;
             port.receive(self.epoch, |arrival, sent_at| {
                 let stream = streams.get_mut(usize::from(arrival.stream.0));
-                // Frames that arrive at other ports were flooded, and are no duplicates.
+                // Count a frame only at its destination port: copies at other ports were flooded, and are no duplicates.
                 if let Some(stream) = stream.filter(|stream| stream.flow.to == index) {
                     stream.tally.note(arrival, sent_at);
                 }
@@ -508,7 +508,7 @@ impl Drop for Bench {
     /// Resumes all classes of the device, also after a signal, an error or a panic.
     fn drop(&mut self) {
         self.resume_everything();
-        // Frames that the device has not sent when its socket closes are lost.
+        // Send the last XONs before the ports' sockets close: a closed socket discards unsent frames.
         let begin = now();
         while now().since(begin) < LAST_FRAMES && self.ports.iter().any(|port| !port.line.is_idle()) {
             self.ports.iter_mut().for_each(|port| port.line.flush());

@@ -90,7 +90,7 @@ fn curves(arrivals: &[Arrival], first: Nanos, interval: Nanos) -> Vec<Curve> {
         for arrival in arrivals.iter().filter(|arrival| arrival.class == class) {
             bytes[place(arrival).min(intervals - 1)] += Bytes::on_line(arrival.len);
         }
-        // The last interval is incomplete, so its rate would be too low.
+        // Omit the last interval: it is incomplete, so its rate would be too low.
         let complete = bytes.len().saturating_sub(1).max(1);
         let points = bytes[..complete].iter().enumerate().map(|(place, bytes)| {
             let middle = (place as f64 + 0.5) * interval.0 as f64 / 1e6;

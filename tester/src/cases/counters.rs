@@ -126,7 +126,7 @@ fn growth(before: &Counters, after: &Counters, key: &Key) -> Option<u64> {
 }
 
 fn judge(bench: &mut Bench, before: &Counters, expected: &[Expected]) -> Result<Judgement, Void> {
-    // Checked before the `counters` command, which stalls the tester and its heartbeat.
+    // Check for stalls of the device before the `counters` command, which stalls the tester and so its heartbeat.
     let is_stalled = bench.device_stall() > bench.stall_limit();
     let begin = bench.now();
     let mut after = read(bench)?;

@@ -153,7 +153,7 @@ impl Expected {
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
         match most <= bench.device_stall() {
-            // The device may not have run since the XOFF: the class stopped late, and did not resume early.
+            // A device that stalled since the XOFF stopped the class late; it did not resume early.
             true => judgement.require_unless_stalled(most >= time, early),
             false => judgement.require(most >= time, early),
         }

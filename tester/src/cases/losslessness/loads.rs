@@ -161,7 +161,7 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
             judgement.require(false, || failure);
             break;
         }
-        // A stall excuses only the losses of its own part, and the part is repeated.
+        // A stall excuses the losses of this part of the soak only, and the part is repeated.
         excused.push(failure);
         if excused.len() > SOAK_EXCUSED_MAX {
             judgement.cannot_tell(format!("the device stalled: {}", excused.join("; ")));

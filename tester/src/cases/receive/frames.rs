@@ -75,7 +75,7 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
-    // Cuts the frame before the class's pause time: even padded with zeros by the line, it must pause nothing.
+    // Cuts the frame before the class's pause time: even if the line pads the frame with zeros, the frame must pause nothing.
     let class = crate::cases::streams::lossless(bench);
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])

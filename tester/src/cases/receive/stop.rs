@@ -108,7 +108,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn expiry(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let mut judgement = Judgement::new();
-    // The bytes of the second pause time differ, so that a device that swaps them fails.
+    // The two bytes of the second pause time differ, so that a device that swaps them fails.
     for quanta in [QUANTA_MAX, QUANTA_MAX / 3 - 100] {
         let sent = bench.pause(TO, &[(class, quanta)]);
         let time = bench.pause_time(TO, quanta);

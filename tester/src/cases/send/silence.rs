@@ -25,7 +25,8 @@ pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let Some(lossy) = classes.iter().find(|class| !allowed.contains(*class)) else {
         return Err(Void::NotPossible("by the file's maps, no frame has a lossy class".into()));
     };
-    // A device may ignore pauses of a lossy class, so two ports send more than the line of port 2 carries.
+    // A device may ignore pauses of a lossy class, so a pause cannot congest the class. Instead, two ports send more than the line of port
+    // 2 carries.
     let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).take(2).collect();
     let share = bench.port(TO).speed().bits_per_second() * 3 / 4;
     start_heartbeat(bench)?;
