@@ -57,7 +57,7 @@ impl Device {
     }
 
     pub(crate) fn ifindex(&self) -> i32 {
-        i32::try_from(self.index).expect("an interface index is no positive int")
+        i32::try_from(self.index).expect("the kernel's interface index is no positive int")
     }
 
     #[must_use]

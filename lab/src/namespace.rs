@@ -232,7 +232,7 @@ mod tests {
     fn threads_and_programs_started_in_a_namespace_run_inside_it() {
         let namespace = Lab::new().namespace("lab-a").unwrap();
         let inside = namespace.run(inode);
-        assert_ne!(inside, inode(), "the caller has changed its namespace");
+        assert_ne!(inside, inode(), "the call left the caller in the other namespace");
         let mut readlink = Command::new("readlink");
         readlink.arg("/proc/self/ns/net");
         let expected = format!("net:[{inside}]\n");
@@ -278,7 +278,10 @@ mod tests {
         assert!(namespace.spawn(write).unwrap().wait().unwrap().success());
         assert_eq!(namespace.read_file(place).unwrap(), "second\n");
         assert_eq!(namespace.read_file(Path::new("/var/tmp/lab-d")).unwrap(), "third\n");
-        assert!(!place.exists() && !Path::new("/var/tmp/lab-d").exists(), "private file is visible outside");
+        assert!(
+            !place.exists() && !Path::new("/var/tmp/lab-d").exists(),
+            "a private file is visible outside"
+        );
     }
 
     #[test] // proves: lab-lifecycle

@@ -163,7 +163,11 @@ mod tests {
                 Conversation::marked(MARK).unwrap(),
             );
             tc.send(&mut Qdisc::Htb.replace(place)).unwrap();
-            assert_eq!(link.read().unwrap(), LinkEvents::default(), "a change of this program was reported");
+            assert_eq!(
+                link.read().unwrap(),
+                LinkEvents::default(),
+                "a change by this program was reported as foreign"
+            );
             run("tc class add dev lo parent 786e: classid 786e:1 htb rate 1mbit");
             assert_eq!(link.read().unwrap(), changes(ClassSet::NONE));
             run("tc qdisc add dev lo parent 786e:1 handle 7873: pfifo");

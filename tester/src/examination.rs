@@ -91,7 +91,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         figures: Vec::new(),
     };
     if ports < case.ports {
-        report.reason = format!("the case needs {} test ports, and the file has {ports}", case.ports);
+        report.reason = format!("the case needs {} test ports, and the setup file has {ports}", case.ports);
         return Ok(report);
     }
     let is_local = pressure::is_local(&bench.setup.ports);

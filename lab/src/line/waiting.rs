@@ -139,9 +139,17 @@ mod tests {
         line.push_express(Nanos(1), BYTES, 'b').unwrap();
         assert_eq!(line.push(Nanos(1), Nanos(0), BYTES, 'c'), Err('c'));
         assert_eq!(line.push_express(Nanos(1), BYTES, 'c'), Err('c'));
-        assert_eq!(line.pop(Nanos(1)), Some((Nanos(1), 'b')), "the spared frame did not overtake");
+        assert_eq!(
+            line.pop(Nanos(1)),
+            Some((Nanos(1), 'b')),
+            "the frame without delay did not overtake the delayed one"
+        );
         line.push(Nanos(2), Nanos(0), BYTES, 'c').unwrap();
-        assert_eq!((line.pop(Nanos(4)), line.len()), (None, 2), "a frame with less delay overtook");
+        assert_eq!(
+            (line.pop(Nanos(4)), line.len()),
+            (None, 2),
+            "a frame with a shorter delay overtook an earlier frame"
+        );
         assert_eq!(line.drain().collect::<String>(), "ac");
         line.push(Nanos(9), Nanos(0), Bytes(250), 'd').unwrap();
     }

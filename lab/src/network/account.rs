@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(
             on_line(|it| it.lost_link_down.lossless = 1),
             Promise::NotKept,
-            "losses without a command were accepted"
+            "losses on a link that no command took down were excused"
         );
         assert_eq!(on_line(|it| it.lost_link_down.lossy = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_line_full.lossy = 1), Promise::Kept);
@@ -372,8 +372,12 @@ mod tests {
             })
         };
         assert_eq!([at_down(2, 1, 5), at_down(3, 1, 5)], [Promise::Kept, Promise::NotKept]);
-        assert_eq!(at_down(0, 0, 0), Promise::NotKept, "a loss without a command was accepted");
-        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "a loss before the command was accepted");
+        assert_eq!(
+            at_down(0, 0, 0),
+            Promise::NotKept,
+            "a loss on a link that no command took down was excused"
+        );
+        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "a loss beyond those of the command was excused");
         let restarted = |lossless_lost| {
             promise(|network| {
                 let mut status = network.switches[0].clone();

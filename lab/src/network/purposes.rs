@@ -152,7 +152,8 @@ pub fn text(network: &NetworkStatus) -> String {
 }
 
 fn of_agent(restart: &Restart) -> String {
-    let counts = [(restart.queued, "queued"), (restart.queue_dropped, "dropped by full queues before")];
+    let counts =
+        [(restart.queued, "queued"), (restart.queue_dropped, "dropped by full queues before the restart")];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     counts.map(|(count, how)| format!("; lost: {} frames {how}", grouped(count))).collect()
 }

@@ -86,7 +86,7 @@ impl RunningNetwork {
                 if let Some(Err(error)) =
                     reloads.as_ref().filter(|_| self.has_slow_link(switch)).map(|reloads| reloads.wait(false))
                 {
-                    restart.failed.push(format!("{name} keeps the line rates of the file: {error}"));
+                    restart.failed.push(format!("{name} runs with the line rates of the lab file; cannot set the rates of slowed links: {error}"));
                 }
                 restart.arrived_at = lost(&earlier, &received(&status), &self.missed(switch, view));
                 restart.arrived_meanwhile = restart.arrived_at.values().sum();

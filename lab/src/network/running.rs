@@ -254,7 +254,7 @@ pub(super) fn switch_config(
     let machine = Machine { own_policy: running.own_policy.clone(), ..machine };
     let network = Network::load_like(Some(running), path, &machine)?;
     let switch = network.switches.into_iter().find(|switch| switch.name == name);
-    Ok(switch.expect("a network like the running one lacks a switch").config)
+    Ok(switch.expect("the reloaded network lacks a switch of the running one").config)
 }
 
 fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkError> {

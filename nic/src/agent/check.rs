@@ -90,7 +90,8 @@ impl Agent {
                 );
             }
         } else if left != before {
-            let why = refused.map_or_else(|| "the queues were changed again".to_owned(), ToString::to_string);
+            let why = refused
+                .map_or_else(|| "another program changed the queues again".to_owned(), ToString::to_string);
             tracing::error!(
                 "another program changed the device's queues ({left}), and the agent has not repaired them: {why}. Frames of paused classes may \
                  leave. The agent tries again within 8 s; `tc qdisc del dev {} root` makes it build new queues at once",

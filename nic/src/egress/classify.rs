@@ -115,7 +115,7 @@ impl Assembler {
             return;
         }
         let (low, high) = answers.split_at(answers.len() / 2);
-        let middle = first + u32::try_from(low.len()).expect("the table exceeds 2^32 entries");
+        let middle = first + u32::try_from(low.len()).expect("the classifier's table exceeds 2^32 entries");
         let above = self.label();
         self.when(IF_AT_LEAST, middle, above);
         self.table_from(first, low);

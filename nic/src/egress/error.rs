@@ -27,7 +27,7 @@ pub enum EgressError {
     )]
     Tree { source: TcError },
     #[error(
-        "{device} has an MTU of {mtu}, but a tbf can only stop frames of up to 65,500 bytes: reduce the MTU"
+        "{device} has an MTU of {mtu}, but the queueing discipline tbf can only stop frames of up to 65,500 bytes: reduce the MTU"
     )]
     TooLong { device: String, mtu: u32 },
     #[error(

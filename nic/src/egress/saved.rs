@@ -121,7 +121,9 @@ impl SavedState {
                 let root = Qdisc::Other { kind: kind.clone(), options: options.to_vec() };
                 match tc.send(&mut root.replace(place(Handle(*handle)))) {
                     Ok(()) => return warnings,
-                    Err(error) => warnings.push(format!("{error}; the root gets {instead} instead")),
+                    Err(error) => {
+                        warnings.push(format!("{error}; the root queueing discipline gets {instead} instead"))
+                    }
                 }
             }
         }

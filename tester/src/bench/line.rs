@@ -111,7 +111,8 @@ impl Line {
                 let Some(frame) = station.store_mut().make(&bytes) else { return false };
                 station.store_mut().free(frame);
                 write(&mut bytes);
-                let frame = station.store_mut().make(&bytes).expect("the empty frame's memory is free again");
+                let frame =
+                    station.store_mut().make(&bytes).expect("the memory of the frame of zeros is in use");
                 station.send(frame);
             }
             Line::Kernel(queues) => {

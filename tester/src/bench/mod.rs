@@ -180,7 +180,10 @@ impl Bench {
     /// If no frame has the stream's class by the setup file's maps.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
-            Void::NotPossible(format!("by the file's maps, no frame has class {}; set `trust`", flow.class))
+            Void::NotPossible(format!(
+                "by the setup file's maps, no frame has class {}; set `trust`",
+                flow.class
+            ))
         })?;
         let id = u8::try_from(self.streams.len()).map(StreamId).expect("a case has more than 256 streams");
         let station = |port: usize| {

@@ -44,7 +44,7 @@ const TIMED_OUT: [i32; 2] = [124, 137];
 /// Runs the file's command.
 fn read(bench: &Bench) -> Result<Counters, Void> {
     let Some(command) = &bench.setup.device.counters else {
-        return Err(Void::NotPossible("the file has no `counters` command".into()));
+        return Err(Void::NotPossible("the setup file has no `counters` command".into()));
     };
     let failed =
         |reason: String| Void::NotPossible(format!("the `counters` command `{command}` failed: {reason}"));

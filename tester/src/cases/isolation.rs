@@ -80,7 +80,7 @@ fn other_port(bench: &mut Bench) -> Result<Judgement, Void> {
 fn other_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let Some(other) = markable(bench).iter().find(|other| *other != class) else {
-        return Err(Void::NotPossible("the file's maps have only one class".into()));
+        return Err(Void::NotPossible("the setup file's maps have only one class".into()));
     };
     passes(
         bench,

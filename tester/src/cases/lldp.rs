@@ -27,7 +27,7 @@ type Announced = Option<ClassSet>;
 fn announced(bench: &mut Bench) -> Result<Option<Announced>, Void> {
     if !bench.setup.device.dcbx {
         return Err(Void::NotPossible(
-            "the file does not say that the device speaks DCBX; set `dcbx`".into(),
+            "the setup file does not say that the device speaks DCBX; set `dcbx`".into(),
         ));
     }
     bench.run_until(INTERVAL, |bench| find(bench).is_some())?;
@@ -63,7 +63,7 @@ fn classes(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let lossless = bench.setup.device.lossless;
     judgement.require(classes == lossless, || {
-        format!("the device announces the PFC classes {classes:?}, but the file has {lossless:?}")
+        format!("the device announces the PFC classes {classes:?}, but the setup file has {lossless:?}")
     });
     judgement.note(format!("announced PFC classes: {classes:?}"));
     Ok(judgement)

@@ -40,7 +40,7 @@ const QUEUED: u64 = 2_000;
 
 fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
     if !matches!(bench.setup.device.trust, Trust::Dscp | Trust::Both) {
-        return Err(Void::NotPossible("the file says that the device does not trust the DSCP".into()));
+        return Err(Void::NotPossible("the setup file says that the device does not trust the DSCP".into()));
     }
     let map = bench.setup.device.dscp_to_class;
     let codes: Vec<_> = (0..64).map(|code| (Mark::Dscp(code), map[usize::from(code)])).collect();
@@ -50,7 +50,7 @@ fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
 fn pcp(bench: &mut Bench) -> Result<Judgement, Void> {
     if bench.setup.device.trust != Trust::Pcp {
         return Err(Void::NotPossible(
-            "the file says that the class of IP packets does not depend on the PCP".into(),
+            "the setup file says that the class of IP packets does not depend on the PCP".into(),
         ));
     }
     let map = bench.setup.device.pcp_to_class;
@@ -93,10 +93,10 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
             wrong += u32::from(!is_right);
             judgement.require_in_time(is_right, || match passed {
                 true => format!(
-                    "frames with {mark} passed the pause of class {class}, which is their class in the file"
+                    "frames with {mark} passed the pause of class {class}, which is their class in the setup file"
                 ),
                 false => {
-                    format!("frames with {mark} were paused with class {class}; the file gives them {of}")
+                    format!("frames with {mark} were paused with class {class}; the setup file gives them {of}")
                 }
             });
         }
@@ -202,10 +202,11 @@ fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Marked, Void> {
 fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let idle = marked(bench, ECT, false)?.marked;
-    judgement.require(idle == 0, || format!("{idle} packets were marked without congestion"));
+    judgement.require(idle == 0, || format!("{idle} packets got an ECN mark without congestion"));
     let Marked { marked: not_capable, early: early_before, .. } = marked(bench, 0, true)?;
-    judgement
-        .require(not_capable == 0, || format!("{not_capable} packets that are not ECN-capable were marked"));
+    judgement.require(not_capable == 0, || {
+        format!("{not_capable} packets that are not ECN-capable got an ECN mark")
+    });
     let Marked { marked: in_queue, all: arrived, early } = marked(bench, ECT, true)?;
     if early_before + early > 0 {
         judgement.cannot_tell("packets passed the pause, so they did not queue; see receive.stops-class");
@@ -214,7 +215,8 @@ fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
     judgement.measure("marked packets of a congested queue", in_queue as f64, "frames");
     judgement.measure("packets of the congested queue", arrived as f64, "frames");
     match bench.setup.device.ecn {
-        None => judgement.note("whether the device marks was not judged: the file has no `ecn` threshold"),
+        None => judgement
+            .note("whether the device marks ECN was not judged: the setup file has no `ecn` threshold"),
         Some(threshold) if arrived * 1_000 > threshold.0 * 5 / 4 => {
             judgement.require(in_queue > 0, || {
                 format!(

@@ -25,7 +25,7 @@ const FRAMES: u64 = 200;
 const POLL: Nanos = Nanos::from_millis(100);
 
 fn time(bench: &Bench) -> Result<Nanos, Void> {
-    let missing = || Void::NotPossible("the file has no `watchdog` (detection time)".into());
+    let missing = || Void::NotPossible("the setup file has no `watchdog` (detection time)".into());
     bench.setup.device.watchdog.ok_or_else(missing)
 }
 
@@ -90,7 +90,7 @@ fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let (time, class) = (time(bench)?, lossless(bench));
     let others: Vec<_> = markable(bench).iter().filter(|other| *other != class).collect();
     if others.is_empty() {
-        return Err(Void::NotPossible("the file's maps have only one class".into()));
+        return Err(Void::NotPossible("the setup file's maps have only one class".into()));
     }
     storm(bench, Nanos(time.0 * 2).after(POLL))?;
     bench.hold(TO, [class].into_iter().collect(), POLL);

@@ -140,7 +140,7 @@ pub(super) fn report() -> Report {
                 "isolation.other-ingress",
                 "Is a flow between two other ports unharmed by a pause?",
                 NotRun,
-                "the case needs 4 ports, and the file has 2",
+                "the case needs 4 ports, and the setup file has 2",
             ),
         ],
     }

@@ -100,7 +100,7 @@ pub(super) fn restart(lab: &str, node: &str, agent_only: bool) -> miette::Result
     let restart: Result<Restart, Refusal> = ask(lab, Request::Restart(request))?;
     let Restart { part, queued, arrived_meanwhile, programs, queue_dropped, failed, .. } =
         restart.map_err(report)?;
-    let lost = [(queued, "queued"), (queue_dropped, "dropped by full queues before")];
+    let lost = [(queued, "queued"), (queue_dropped, "dropped by full queues before the restart")];
     let lost = lost.into_iter().filter(|(count, _)| *count > 0);
     let lost: String = lost.map(|(count, how)| format!("; lost: {} frames {how}", grouped(count))).collect();
     cli::print(match part {

@@ -24,7 +24,11 @@ pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
     let begin = bench.now();
     let returns = bench.run_until(RETURN, |bench| bench.tally(probe).frames > before + 10)?;
     let mut judgement = Judgement::new();
-    judgement.time("time until frames arrive after the flap", bench.now().since(begin), (None, Some(RETURN)));
+    judgement.time(
+        "time until frames arrive after the link flap",
+        bench.now().since(begin),
+        (None, Some(RETURN)),
+    );
     judgement.require_in_time(returns, || {
         format!("class {class} still not forwarded {} s after the link returned", RETURN.0 / 1_000_000_000)
     });

@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
         2,
         timing::before_loss,
     ),
-    case("send.incast", "Does nothing get lost if several ports send to one?", PFC, 3, timing::incast),
+    case("send.incast", "Is no frame lost if several ports send to one?", PFC, 3, timing::incast),
     case("send.refresh", "Does the device refresh a pause before it expires?", PFC, 2, timing::refresh),
     case("send.xon", "Does the device end a pause when its buffer is empty?", PFC, 2, timing::xon),
     case(

@@ -22,7 +22,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     ),
     case("send.source", "Is the source address that of a station?", "IEEE 802.3 31B.1", 2, format::source),
     case("send.refresh", "Does the NIC refresh a pause before it expires?", PFC, 2, timing::refresh),
-    case("send.xon", "Does the NIC end a pause when the host has read?", PFC, 2, timing::xon),
+    case("send.xon", "Does the NIC end a pause after the host read its frames?", PFC, 2, timing::xon),
     case("send.only-lossless", "Does the NIC pause lossless classes only?", PFC, 2, only_lossless),
     case("send.only-held", "Does the NIC pause the congested class only?", PFC, 2, silence::only_held),
     case("send.spurious", "Does the NIC pause nothing while the host reads?", PFC, 2, spurious),
