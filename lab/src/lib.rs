@@ -55,7 +55,7 @@ impl Lab {
         Lab::default()
     }
 
-    /// Creates a namespace with loopback up. The thread that keeps the namespace is also called `name`.
+    /// Creates a namespace called `name` with loopback up. The thread that keeps the namespace has the same name.
     pub fn namespace(&self, name: &str) -> Result<Namespace, LabError> {
         let namespace = Namespace::create(name)?;
         device::loopback_up(&namespace)?;
@@ -73,7 +73,7 @@ impl Lab {
         Ok((a, b))
     }
 
-    /// Creates several veth pairs. If one fails, the others still exist.
+    /// Creates several veth pairs. If one pair fails, the other pairs still exist.
     pub fn veths(
         &mut self,
         pairs: Vec<(VethEnd<'_>, VethEnd<'_>, VethOptions)>,

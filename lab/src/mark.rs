@@ -1,4 +1,4 @@
-//! Marks on network devices, by which a lab finds leftovers: alias texts, which disappear with the device.
+//! Marks on network devices, by which a lab finds leftovers of killed labs: alias texts, which disappear with the device.
 
 use xoff_netlink::link_named;
 use xoff_netlink::packet_route::link::LinkAttribute;

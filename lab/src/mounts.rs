@@ -8,7 +8,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::sethostname;
 
-/// Temporary mount point; its content reappears after the unmount.
+/// Directory used briefly as mount point; its own content reappears after the unmount.
 const FOR_A_MOMENT: &str = "/run";
 
 pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {

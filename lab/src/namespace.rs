@@ -20,7 +20,7 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Network namespace, shared by clones. It ends with its last clone, process, socket and thread.
+/// Network namespace, shared by clones. It ends when its last clone, process, socket and thread have ended.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -122,7 +122,7 @@ impl Namespace {
         })
     }
 
-    /// Gives later programs a private `/etc/hosts` with the text `hosts`, `/sys` and host name.
+    /// Gives programs started later a private `/sys`, a private host name, and a private `/etc/hosts` with the text `hosts`.
     pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
         let name = self.name().to_owned();
         self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
@@ -132,7 +132,7 @@ impl Namespace {
         })
     }
 
-    /// Gives later programs private directories in memory at `places`, with `files`.
+    /// Gives programs started later private directories in memory at `places`, with `files`.
     pub fn own_directories(
         &self,
         places: &'static [&'static str],

@@ -1,7 +1,7 @@
 //! Connects a link to a virtual machine's TAP device.
 //!
 //! ```text
-//!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
+//!   guest -- TAP == veth -- veth -- switch      == every frame received at either device leaves at the other (clsact, mirred)
 //! ```
 //!
 //! All frames pass, including MAC control frames, which a bridge would discard. The veth is shaped to the link's rate, so that few

@@ -12,7 +12,7 @@ use super::{Device, LabError, Namespace};
 pub struct VethOptions {
     pub mtu: u32,
     pub queues: u32,
-    /// Maximum packets in the queueing discipline. With 0, a full veth drops frames instead of blocking the sender.
+    /// Maximum packets in the device's queueing discipline. With 0, a full veth drops frames instead of blocking the sender.
     pub txqueuelen: u32,
 }
 

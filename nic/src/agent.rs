@@ -1,6 +1,7 @@
 //! Thread of the agent `xoff nic`, which applies each change of the [`PauseController`] by a netlink message.
 //!
-//! Before it stops a class, it sends the end of the pause to the [`Guard`]. So no class stays stopped if this thread dies or stalls.
+//! Before it stops a class, it sends the end of the pause to the [`Guard`]. So the guard resumes the class on time if this thread dies or
+//! stalls.
 
 mod check;
 mod reclaim;
@@ -84,7 +85,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Installs the agent's queues at a device in the thread's network namespace. `guard` is a command that calls [`guard::run_guard`].
+    /// Installs the agent's queues at a device in the calling thread's network namespace. `guard` is a command that calls
+    /// [`guard::run_guard`].
     ///
     /// # Errors
     /// Fails if a part is refused; the device then stays as it was.

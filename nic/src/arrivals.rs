@@ -1,5 +1,5 @@
-//! Arrival times of frames: kernel timestamps converted to the agent's clock. Because the wall clock may jump, no frame counts as
-//! older than the last read without frames, or than its predecessor.
+//! Arrival times of frames: kernel timestamps converted to the agent's clock. Kernel timestamps are of the wall clock, which may jump, so
+//! no frame counts as older than its predecessor, or than the last read that found no frame.
 
 use xoff_wire::units::Nanos;
 

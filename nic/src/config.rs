@@ -13,7 +13,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Dcbx, Trust};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default of `nic.http`: loopback, and the port after a switch's default.
+/// Default of `nic.http`: loopback, and the TCP port after a switch's default port.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
@@ -87,7 +87,7 @@ pub struct NicSettings {
     pub dscp_to_class: [Class; 64],
     /// Use of LLDP and DCBX. A [`Dcbx::Willing`] host takes lossless classes and DSCP map from its switch.
     pub dcbx: Dcbx,
-    /// Settings of QCN's reaction points, one per class; `None`: CNMs are only counted.
+    /// Settings of the QCN reaction point of each class; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     pub obey_rates: bool,
     /// Bytes in a UDP socket's receive queue at which the host pauses the switch; `None`: never.

@@ -15,10 +15,10 @@ pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Interval between attempts at a refused change.
+/// Interval between attempts at a change of the queues that the kernel refused.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Maximum bytes reported to a reaction point at once: less than its shortest byte cycle, so that none is skipped.
+/// Maximum bytes reported to a reaction point at once: less than its shortest byte cycle, so that no cycle is skipped.
 const PORTION: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl PauseController {
         }
     }
 
-    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the previous call's time. Returns the classes paused by the
-    /// frame.
+    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the frame of the previous call. Returns the classes paused by
+    /// the frame.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -117,7 +117,7 @@ impl PauseController {
         self.gate.link_lost(now);
     }
 
-    /// Makes only `classes` obey pauses, and ends the pauses of others.
+    /// Makes only `classes` obey pauses, and ends the pauses of other classes.
     pub fn set_lossless(&mut self, now: Nanos, classes: ClassSet) {
         self.gate.set_classes(now, classes);
     }
@@ -173,7 +173,7 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard started a class, which must be stopped again if still paused.
+    /// Records that the guard started a class, which the agent must stop again if the class is still paused.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }

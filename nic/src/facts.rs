@@ -14,7 +14,7 @@ use crate::response::Response;
 use crate::sockets::Device;
 use crate::stacked::{Stacked, own_name};
 
-/// Drivers that keep MAC control from the host while the device's flow control is on.
+/// Drivers whose devices keep MAC control frames from the host while their own flow control is on.
 const SWALLOWING: [&str; 16] = [
     "atlantic",
     "be2net",

@@ -28,7 +28,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after the end of a pause at which the guard opens a class. An agent that gets a processor does so earlier.
+/// Time after the end of a pause at which the guard opens a class. An agent that runs in time opens the class earlier.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time on the monotonic clock, which agent and guard share.
@@ -42,7 +42,7 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// Message to the guard: end of a class's stop (in the past if the class is running), or a farewell after restoration.
+/// Message to the guard: end of a class's stop (in the past if the class is running), or a farewell after the agent restored the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -96,7 +96,8 @@ impl Guard {
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard in the thread's network namespace, before the device is changed. `command` must call [`run_guard`].
+    /// Starts a guard in the calling thread's network namespace; call this before the agent changes the device. `command` must call
+    /// [`run_guard`].
     pub fn start(mut command: Command) -> io::Result<Guard> {
         command.process_group(0).stdout(Stdio::null());
         let (child, socket) = Guard::spawn(&mut command)?;
@@ -112,7 +113,8 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the end of a class's stop, on the clock of [`now`]. Call this before the stop, and with [`Nanos::ZERO`] after the start.
+    /// Sends the end of a class's stop, on the clock of [`now`]. Call this before the class is stopped, and with [`Nanos::ZERO`] after it
+    /// is started.
     pub fn send_deadline(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;

@@ -1,5 +1,5 @@
-//! Kernel notifications about the link, and about changes of queues by other programs. Changes by the agent and its guard carry [a
-//! mark](MARK) and are filtered out.
+//! Kernel notifications about the device's link, and about changes of its queues by other programs. Changes by the agent and its guard
+//! carry [a mark](MARK) and are filtered out.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};

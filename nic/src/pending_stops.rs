@@ -1,11 +1,11 @@
-//! Response times, from the first XOFF until the class is stopped. If the class is resumed before, the time ends when the XOFF is
-//! read.
+//! Response times, from the first XOFF until the class is stopped. If the class is resumed before the stop, the time ends when the agent
+//! reads the XOFF.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival time by class of the first XOFF without a stop, or else of the first in the last batch.
+    /// Arrival time by class of the first XOFF that no stop has answered; if all are answered, of the first XOFF in the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,

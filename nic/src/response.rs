@@ -1,6 +1,7 @@
 //! Response time of this host: from the arrival of a pause frame to the confirmed stop.
 //!
-//! The recommended `peer_response` covers the maximum of the last [`WINDOW`] pauses, because a single late frame is lost.
+//! The recommended `peer_response` covers the maximum of the last [`WINDOW`] pauses, because the switch drops even a single frame that is
+//! later.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -55,14 +56,14 @@ impl Response {
         Nanos(self.longest.get())
     }
 
-    /// Returns the `peer_response` to assume while no pause has been measured.
+    /// Returns the `peer_response` to assume before the first measured pause.
     #[must_use]
     pub fn expected(&self, real_time: bool) -> Nanos {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch needs: the longest recent response, plus the time of the bytes in the device.
-    /// `None` after fewer than 100 pauses.
+    /// Returns the `peer_response` that the switch needs: the longest recent response, plus the time in which the device sends its queued
+    /// bytes. `None` after fewer than 100 pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())

@@ -1,8 +1,8 @@
-//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A multicast membership makes the device receive
+//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge does. A multicast membership makes the device receive
 //! 01:80:C2:00:00:01.
 //!
-//! Tagged MAC control must pause nothing, but the kernel removes tags. So the filter truncates a tagged frame, and the receiver adds
-//! a tag, which the parser rejects.
+//! Tagged MAC control must pause nothing, but the kernel removes tags. So the filter marks a tagged frame by truncating it. The receiver
+//! gives such a frame a tag again, and the parser then rejects the frame.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -29,7 +29,7 @@ const FRAME_MAX: usize = 256;
 /// Maximum number of frames per read, so that a flood does not occupy the real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
-/// Last six header bytes of a tagged MAC control frame: TPID, tag (zeros, as any tag is invalid), EtherType 0x8808.
+/// Header end that the receiver gives a tagged MAC control frame: TPID, tag (zeros, as any tag is invalid), EtherType 0x8808.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 const TAG_AT: usize = 12;
 

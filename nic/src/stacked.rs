@@ -1,11 +1,11 @@
-//! Devices by any of their names, and virtual devices on top of others, which MAC control does not reach.
+//! Finds devices by any of their names, and detects virtual devices on top of others, which MAC control does not reach.
 
 use std::io;
 
 use xoff_netlink::Conversation;
 use xoff_netlink::packet_route::link::{LinkAttribute, LinkInfo, LinkMessage, Prop};
 
-/// Maximum depth of virtual devices, which the kernel limits to 8, too.
+/// Maximum number of virtual devices on top of each other; the kernel has the same limit.
 const DEPTH_MAX: usize = 8;
 
 /// Device as the kernel lists it.
@@ -15,7 +15,7 @@ struct Listed {
     name: String,
     alternative_names: Vec<String>,
     kind: String,
-    /// Index of the device below.
+    /// Index of the device below this one.
     below: Option<u32>,
     /// True if the device below is in another network namespace.
     is_below_elsewhere: bool,
@@ -55,7 +55,7 @@ impl Listed {
     }
 }
 
-/// Reason why an agent is at the wrong device, with the remedy.
+/// Reason why an agent cannot obey pauses at a virtual device, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stacked {
     /// The device gets no MAC control.
@@ -98,7 +98,7 @@ impl Stacked {
     }
 }
 
-/// Returns whether a kind of device gets no MAC control; `None` for devices that are not on top of others.
+/// Returns whether a kind of virtual device gets no MAC control; `None` for kinds that are not on top of other devices.
 fn is_deaf(kind: &str) -> Option<bool> {
     match kind {
         "vlan" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bridge" => Some(true),

@@ -1,4 +1,4 @@
-//! State of a running agent, written by its threads and read by any. [`NicStatus`](crate::serve::NicStatus) explains the counters.
+//! State of a running agent, written by its threads and read by any thread. [`NicStatus`](crate::serve::NicStatus) explains the counters.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ pub struct NicView {
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],
     pub dropped: [Counter; CLASSES],
-    /// Frames of the counter `dropped` whose class was lossless at that time.
+    /// Frames in the counter `dropped` whose class was lossless when they were dropped.
     dropped_lossless: Counter,
     /// Classes whose queue was deleted while they were lossless, as a bit mask.
     deleted_lossless: Counter,

@@ -11,7 +11,7 @@ use xoff_xdp::Share;
 use super::{End, Link, Network, SwitchNode};
 use crate::line::{Impairment, LineSettings};
 
-/// Sum of delay and jitter for which every delay line has memory, even if its link has less.
+/// Sum of delay and jitter for which every delay line has memory, even if its link's sum is less.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
@@ -33,7 +33,7 @@ impl LineKeys {
         }
     }
 
-    /// Returns the impairments of the frames from each end (with `from`, only from that end) if the link has a delay line.
+    /// Returns the impairments of frames from each end of the link; with `from`, only from that end. `None` without a delay line.
     pub(super) fn line(self, from: Option<usize>) -> Option<[Impairment; 2]> {
         let LineKeys { delay, jitter, loss, mac_control } = self;
         if delay.is_none() && jitter.is_none() && loss.is_none() {
@@ -52,7 +52,7 @@ impl LineKeys {
 }
 
 impl Link {
-    /// Returns the length of a cable with the round-trip delay of this link's delay line.
+    /// Returns the length in metres of a cable that has the round-trip delay of this link's delay line.
     pub(super) fn cable_metres(&self, end: usize) -> Option<u64> {
         let line = self.line?;
         let round_trip = line[end].of_pauses().0 + line[1 - end].longest().0;
@@ -61,8 +61,7 @@ impl Link {
 }
 
 impl Network {
-    /// Shortens the refresh intervals of pauses by the link's jitter, so that no pause expires early. Warns of a jitter that is too
-    /// long.
+    /// Shortens the refresh intervals of pauses by the link's jitter, so that no pause expires early. Warns of a jitter too long for that.
     pub(super) fn refresh_before_jitter(&mut self, problems: &mut Problems) {
         for link in &self.links {
             for (number, end) in link.ends.into_iter().enumerate() {
@@ -163,7 +162,7 @@ fn delay_max(link: &Link) -> Nanos {
     longest.unwrap_or_default().max(DELAY_LEAST)
 }
 
-/// Returns the memory of a delay line, and the maximum bytes per direction, for the longest delay plus a stall.
+/// Returns the memory that a delay line needs for its longest delay plus a stall, and its maximum bytes per direction.
 fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     let stall = config.shell.stall_budget;
     let span = delay_max(link).after(stall).after(Nanos(stall.0 / 4));

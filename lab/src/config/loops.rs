@@ -1,7 +1,7 @@
-//! Refuses wires by which a broadcast loops or reaches a switch twice.
+//! Refuses wires that make a broadcast loop or reach a switch twice.
 //!
 //! A switch floods to all ports outside groups and to one member of each group, except the ingress port and its group. The check covers
-//! every choice of members.
+//! every choice of group members.
 
 use std::collections::BTreeMap;
 
@@ -73,8 +73,8 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Counts how often a broadcast that arrives at `at` reaches each switch. In `memo`, `None` marks a port whose count has begun: to
-    /// reach that port again is a loop.
+    /// Counts how often a broadcast that arrives at `at` reaches each switch. In `memo`, `None` marks a port whose count has begun; a
+    /// broadcast that reaches such a port loops.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),
@@ -97,7 +97,7 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns for each copy of a broadcast the ports that it may reach: several for a copy to a group.
+    /// Returns for each copy of a broadcast the ports that the copy may reach: several if it is sent to a group.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {

@@ -1,4 +1,4 @@
-//! Reads the file of a network for `xoff lab`. All errors are reported at once, with their lines.
+//! Reads the lab file, which describes a network for `xoff lab`. All errors are reported at once, with their lines.
 
 mod classes;
 mod keys;
@@ -108,8 +108,7 @@ impl Network {
         Network::load_like(None, path, machine)
     }
 
-    /// Reads the file. With `like`, the running network, only settings of switches may differ from that network (for
-    /// a reload).
+    /// Reads the lab file. For a reload, `like` is the running network, from which only settings of switches may differ.
     pub fn load_like(like: Option<&Network>, path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -136,7 +135,7 @@ impl Network {
         }
     }
 
-    /// Reports differences from the `running` network, except settings of switches; returns true if there are none.
+    /// Reports differences from the `running` network, except settings of switches; returns true without such differences.
     fn is_like(&self, running: &Network, problems: &mut Problems) -> bool {
         let names = |network: &Network| network.switches.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
         let ports = |network: &Network| -> Vec<Vec<String>> {

@@ -1,4 +1,4 @@
-//! Default addresses, assigned in the order of the lab's file.
+//! Default addresses of hosts, assigned in the order of the lab's file.
 //!
 //! Devices of broadcast domain S (from 1) are in 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff"), numbered from 1. MAC
 //! addresses are 02:00:00:I:H:H, with the device's index I and the host's number H:H.

@@ -19,7 +19,7 @@ impl LinkRates {
         LinkRates { speed: link.speed, sending: [link.speed; 2] }
     }
 
-    /// Returns these rates, but with `rate` for frames from the end `from` (`None`: both).
+    /// Returns these rates, but with `rate` for frames from the link's end `from` (`None`: from both ends).
     #[must_use]
     pub fn with(self, from: Option<usize>, rate: BitRate) -> LinkRates {
         let [a, b] =
@@ -36,7 +36,7 @@ impl LinkRates {
     }
 }
 
-/// Changed rates by the link's number, shared by all clones.
+/// Changed rates by the link's index, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct Rates(Arc<Mutex<BTreeMap<usize, LinkRates>>>);
 
@@ -50,8 +50,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns these rates with the line rates of the lab's file, for a switch that starts: rings need the full rate, but peers may
-    /// be slower.
+    /// Returns these rates with the line rates of the lab's file, for a switch that starts: the size of its rings follows the full rate,
+    /// even if peers are slower.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();
@@ -73,8 +73,8 @@ impl Network {
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Keeps the refresh intervals of the running network `like` on slower links. While a link changes, a peer may compute pause
-    /// times from the former speed.
+    /// Keeps the pause refresh intervals of the running network `like` on slower links: while a link's speed changes, a peer may still
+    /// compute shorter pause times from the former speed.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

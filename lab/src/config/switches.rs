@@ -166,7 +166,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Makes small receive chunks the default, because a veth has no zero copy.
+/// Makes small receive chunks the default, because veth devices have no zero copy, which would need large ones.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);

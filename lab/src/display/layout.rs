@@ -1,7 +1,7 @@
 //! Computes the positions in pixels of nodes, wires and labels in the drawing of a network.
 //!
-//! Switches with hosts are in the lowest row of switches; each further row is one link farther from hosts. A switch's hosts are below it,
-//! on both sides of a vertical trunk of wires. Wires are vertical in the strip of labels above each row, so that none crosses a label.
+//! Switches with hosts are in the lowest row of switches; each row above is one link farther from hosts. A switch's hosts are below it, on
+//! both sides of a vertical trunk of wires. Wires are vertical in the strip of labels above each row, so that no wire crosses a label.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Serves the web page of a lab at an address of the machine, because browsers cannot reach the nodes' namespaces. The page changes
-//! nothing in the lab.
+//! Serves the web page of a lab at an address of the machine, because browsers cannot reach the namespaces of the lab's nodes. The page
+//! changes nothing in the lab.
 
 use std::fmt::Write as _;
 use std::io;
@@ -36,7 +36,7 @@ struct Sample {
     before: Option<Arc<NetworkStatus>>,
 }
 
-/// Channel by which the HTTP thread requests samples, because it has no privileges to read the counters.
+/// Channel by which the HTTP thread requests samples of the counters, because the thread lacks the privileges to read them.
 type Samples = Sender<oneshot::Sender<Sample>>;
 
 pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), ControlError> {

@@ -50,16 +50,16 @@ pub struct Carried {
     pub lost_taken_down: LostFrames,
     pub lost_link_down: LostFrames,
     pub lost_line_full: LostFrames,
-    /// Frames of unknown class that were lost by the line's sockets and devices.
+    /// Frames of unknown class that the delay line's sockets and devices lost.
     pub lost_unseen: u64,
     pub waiting: u64,
-    /// Sum of the frames' lateness: the time between planned and actual departure of each frame.
+    /// Sum in nanoseconds of the frames' lateness: the time from planned to actual departure of each frame.
     pub late_ns_total: u64,
     pub late_ns_max: u64,
 }
 
 impl Carried {
-    /// Returns the number of frames lost unintentionally, except known lossy ones.
+    /// Returns the number of frames lost unintentionally, except frames known to be lossy.
     #[must_use]
     pub fn mishaps(&self) -> u64 {
         self.lost_link_down.lossless + self.lost_line_full.lossless + self.lost_unseen

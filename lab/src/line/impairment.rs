@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
-/// Maximum delay, and maximum jitter: that of 10,000 km of fibre. Pauses take effect too late on longer links.
+/// Maximum delay, and maximum jitter of a link: the delay of 10,000 km of fibre.
 pub const DELAY_MAX: Nanos = Nanos::from_millis(50);
 
 const BILLION: u32 = 1_000_000_000;
@@ -11,7 +11,7 @@ const BILLION: u32 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Impairment {
     pub delay_ns: u64,
-    /// Maximum of the random delay added to each frame; no frame overtakes another.
+    /// Maximum of the random delay added to each frame, in nanoseconds; no frame overtakes another.
     pub jitter_ns: u64,
     /// Number of frames lost, on average, out of 10^9.
     pub loss_per_billion: u32,

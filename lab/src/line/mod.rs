@@ -1,4 +1,4 @@
-//! Delay line, which replaces a link's cable: delays and loses frames as configured, and counts all.
+//! Delay line, which replaces a link's cable: delays and loses frames as configured, and counts all frames.
 //!
 //! ```text
 //!   node -- veth == AF_XDP port -- delay line -- AF_XDP port == veth -- node
@@ -39,7 +39,7 @@ pub struct LineSettings {
     pub delay_max: Nanos,
     pub classifier: Classifier,
     pub lossless: ClassSet,
-    /// Maximum rate at which frames leave if they are late.
+    /// Maximum rate at which late frames leave.
     pub rate: BitRate,
     pub impairments: [Impairment; 2],
     pub seed: u64,
@@ -56,7 +56,7 @@ pub struct LineState {
     monitors: [Arc<Monitor>; 2],
     overlaps: [Overlap; 2],
     pub(crate) delay_max: Nanos,
-    /// Impairments of the lab's file, for which switches have headroom.
+    /// Impairments in the lab's file by direction; switches have headroom for them.
     pub(crate) planned: [Impairment; 2],
     failure: OnceLock<String>,
 }
@@ -125,7 +125,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Starts a delay line between the devices `line`, in a namespace of their own. Their veth peers are `nodes`.
+    /// Starts a delay line between the devices `line`, which are in a namespace of their own. Their veth peers are the nodes' devices,
+    /// `nodes`.
     pub fn start(line: [&Device; 2], nodes: [&Device; 2], settings: LineSettings) -> Result<Line, LabError> {
         let namespace = line[0].namespace();
         let LineSettings {

@@ -6,8 +6,8 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::Impairment;
 
-/// Lateness up to which late frames leave at once. Later ones leave at the line's rate, because the receiver has no
-/// memory for a longer burst.
+/// Lateness up to which late frames leave at once. Frames that are later leave at the line's rate, because the receiver has no memory for a
+/// longer burst.
 const BURST: Nanos = Nanos::from_millis(1);
 
 #[derive(Debug)]

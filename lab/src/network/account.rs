@@ -27,7 +27,7 @@ pub struct NetworkVerdict {
     /// Possibly lossless frames lost in the devices and XDP sockets of switches.
     pub unseen_lost: u64,
     pub host_dropped: u64,
-    /// Frames that delay lines lost unintentionally, except known lossy ones.
+    /// Frames that delay lines lost unintentionally, except frames known to be lossy.
     #[serde(default)]
     pub line_dropped: u64,
     #[serde(default)]
@@ -338,7 +338,7 @@ mod tests {
         assert!(waiting.text().contains("NOT PROVED: h1: 3 frames were still queued"), "{}", waiting.text());
     }
 
-    /// Losses by commands and configured impairments do not change the verdict, wherever they are counted.
+    /// Losses by commands and configured impairments do not change the verdict, wherever these losses are counted.
     #[test] // proves: lab-links
     fn intended_losses_do_not_change_the_lab_verdict() {
         let on_line = |change: fn(&mut Carried)| {

@@ -64,8 +64,8 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Restarts the agents of a host; returns those that crashed. Losses are no failure, because an agent's queues lose frames when
-    /// they are removed.
+    /// Restarts the agents of a host; returns those that crashed. Lost frames are no failure here, because removed queues lose their
+    /// frames.
     pub(super) fn restart(
         &mut self,
         network: &Network,

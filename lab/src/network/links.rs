@@ -26,7 +26,7 @@ pub struct LinkStatus {
     pub line: Option<[DirectionStatus; 2]>,
     #[serde(default)]
     pub failure: Option<String>,
-    /// Times that `xoff lab link --down` took the link down, and the frames lost then.
+    /// Times that `xoff lab link --down` took the link down, and the frames lost while it was down.
     #[serde(default)]
     pub downs: Downs,
 }

@@ -86,7 +86,9 @@ impl RunningNetwork {
                 if let Some(Err(error)) =
                     reloads.as_ref().filter(|_| self.has_slow_link(switch)).map(|reloads| reloads.wait(false))
                 {
-                    restart.failed.push(format!("{name} runs with the line rates of the lab file; cannot set the rates of slowed links: {error}"));
+                    restart.failed.push(format!(
+                        "{name} runs with the lab file's line rates, not the changed ones: {error}"
+                    ));
                 }
                 restart.arrived_at = lost(&earlier, &received(&status), &self.missed(switch, view));
                 restart.arrived_meanwhile = restart.arrived_at.values().sum();
@@ -111,7 +113,7 @@ impl RunningNetwork {
         })
     }
 
-    /// Starts a stopped switch again, after the last reader of its counters has closed the sockets.
+    /// Starts a stopped switch again, after the last reader of its counters has closed the old switch's sockets.
     fn start_again(&mut self, switch: usize, config: &Config) -> Result<SwitchHandle, RunError> {
         let deadline = Instant::now() + CLOSED_WITHIN;
         loop {
@@ -123,8 +125,8 @@ impl RunningNetwork {
         }
     }
 
-    /// Returns the frames that arrived at each port's device and that the running switch did not receive, such as those from before its
-    /// start. Frames on their way to the switch make a reading too large, so the least of several readings is right.
+    /// Returns the frames that arrived at each port's device and that the running switch did not receive, such as frames from before its
+    /// start. Frames between device and switch make a reading too large, so the least of several readings is right.
     fn missed(&self, switch: usize, view: &SwitchView) -> BTreeMap<String, i64> {
         let mut missed = BTreeMap::new();
         for _ in 0..READINGS {
@@ -188,7 +190,7 @@ impl RunningNetwork {
     }
 }
 
-/// Describes this machine without limits, because the stopped switch has freed memory and devices.
+/// Describes this machine without limits on memory and devices: those of the stopped switch are free.
 fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }

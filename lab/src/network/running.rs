@@ -29,7 +29,7 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Device group of all switch ports, deleted by one request.
 const PORTS: u32 = 1;
-/// Discard port (RFC 863), at which nobody listens.
+/// UDP discard port (RFC 863), at which no program listens.
 const DISCARD: u16 = 9;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct RunningNetwork {
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted on drop because the kernel would delete them late or never.
+/// Wires of the lab, deleted on drop, because otherwise the kernel would delete them late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,

@@ -10,7 +10,7 @@ use super::view::SwitchState;
 use crate::config::{End, LinkRates};
 
 impl NetworkView {
-    /// Changes the rate of frames from the end `from` of a link, or from both; returns warnings.
+    /// Changes the rate of frames from the end `from` of a link, or from both ends; returns warnings.
     ///
     /// Speed and headroom of ports change in two steps, so that headroom always suffices. Before headroom shrinks, frames of the old
     /// rate leave the delay line.
@@ -62,7 +62,7 @@ impl NetworkView {
         Ok(warnings)
     }
 
-    /// Reloads the switches at a link with `rates`. If one refuses, all return to `before`.
+    /// Reloads the switches at a link with `rates`. If one switch refuses, all return to the rates `before`.
     fn apply(&self, number: usize, rates: LinkRates, before: LinkRates) -> Result<Vec<String>, Refusal> {
         let network = &self.network;
         if rates == before {

@@ -48,7 +48,7 @@ pub struct Restart {
     pub queued: u64,
     /// Frames lost because no switch ran when they arrived.
     pub arrived_meanwhile: u64,
-    /// The same frames by port.
+    /// Frames lost because no switch ran when they arrived, by port.
     #[serde(default)]
     pub arrived_at: BTreeMap<String, u64>,
     pub programs: usize,
@@ -128,7 +128,7 @@ pub struct Description {
     pub entrances: BTreeMap<String, Entrance>,
     /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
-    /// Hosts whose namespace is gone or was replaced, with that reason.
+    /// Hosts whose namespace is gone or was replaced, each with the reason.
     #[serde(default)]
     pub lost_namespaces: BTreeMap<String, String>,
     pub links: Vec<LinkStatus>,
@@ -138,7 +138,7 @@ pub struct Description {
 #[derive(Clone, Debug)]
 pub(super) enum SwitchState {
     Running(Arc<SwitchView>, Option<Reloads>),
-    /// Last status of a stopped switch. A view would keep its sockets open.
+    /// Last status of a stopped switch. A view is not kept, because it would keep the switch's sockets open.
     Ended(Box<Status>),
 }
 
@@ -189,7 +189,7 @@ impl NetworkView {
         }
     }
 
-    /// Reloads all switches from the file, or none if a dry run of any fails.
+    /// Reloads all switches from the lab file, or none if a dry run of any switch fails.
     ///
     /// # Errors
     /// Returns the reasons of the first switch that refuses.

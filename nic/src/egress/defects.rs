@@ -11,7 +11,7 @@ pub enum Part {
     /// Filter that drops wake frames, which only make the kernel poll its queues.
     Waker,
     Classifier,
-    /// Filter or class of another program that precedes xoff's.
+    /// Filter or class of another program that precedes those of the agent.
     Foreign,
     Class(Class),
     Leaf(Class),

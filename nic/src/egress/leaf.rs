@@ -1,7 +1,7 @@
-//! Queue of one class (a leaf of the tree), which keeps its frames while stopped.
+//! Queue of one class (a leaf of the agent's tree), which keeps its frames while stopped.
 //!
-//! Without the queueing discipline `plug`, a token bucket (`tbf`) is used: while stopped, it holds fewer tokens than any frame
-//! costs. The kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
+//! Without the queueing discipline `plug`, a token bucket (`tbf`) is used: while stopped, it holds fewer tokens than any frame costs. The
+//! kernel polls a restarted bucket only when a frame is sent, so the agent sends one: see [`Tree::wake`](super::tree::Tree::wake).
 
 use std::fmt;
 use std::thread;
@@ -35,7 +35,7 @@ impl Leaf {
     /// Returns the kind of queue that this kernel supports, tried in a new network namespace.
     ///
     /// # Errors
-    /// Fails if neither kind is supported, or CAP_SYS_ADMIN is missing.
+    /// Fails if the kernel supports neither kind, or CAP_SYS_ADMIN is missing.
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
             let refused = |source| {

@@ -54,7 +54,7 @@ pub(crate) const MARK: u16 = 0x786e;
 pub struct LeafCounts {
     pub frames: u64,
     pub bytes: u64,
-    /// Frames dropped because the leaf was full or the frame was too long.
+    /// Frames dropped because the class's leaf was full or the frame was too long.
     pub dropped: u64,
     pub waiting_frames: u64,
     pub waiting_bytes: u64,
@@ -78,7 +78,7 @@ impl LeafCounts {
 pub struct Repair {
     pub found: Defects,
     pub left: Defects,
-    /// Classes whose leaf another program deleted. Its frames are lost and counted nowhere.
+    /// Classes whose leaf another program deleted. The leaf's frames are lost and counted nowhere.
     pub deleted: ClassSet,
     pub refused: Option<EgressError>,
 }
@@ -250,13 +250,13 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the current MTU; call this periodically. If the kernel refuses, the previous MTU stays.
+    /// Adapts the tree to the device's current MTU; call this periodically. If the kernel refuses, the tree keeps the previous MTU.
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
-    /// Adapts classifier and queue limits to other classes without losing frames. If the kernel refuses, the previous ones stay.
+    /// Adapts classifier and queue limits to other classes without losing frames. If the kernel refuses, the previous classes stay.
     pub fn follow_classes(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
         self.tree.follow_classes(&mut self.tc, settings, self.stopped)
     }
@@ -272,8 +272,8 @@ impl Egress {
     /// Repairs missing and changed parts in `dump`, stopped classes first. `doubted` are classes whose leaf another program
     /// changed.
     ///
-    /// The root of another program stays until `takes_root` is true. After its replacement, [`remove`](Self::remove) will restore
-    /// it, or the default if it has classes or children.
+    /// The root of another program stays until `takes_root` is true. [`remove`](Self::remove) restores a replaced root, or the default
+    /// instead of a root with classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -369,7 +369,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device, except a root of another program; warns of such a root if xoff's was installed (`had_tree`).
+    /// Restores the device, except a root of another program; warns of such a root if the agent's was installed before (`had_tree`).
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -436,7 +436,7 @@ pub struct Removed {
     pub warnings: Vec<String>,
 }
 
-/// Claims a device; waits for a previous owner that is still closing.
+/// Claims a device; waits for a previous owner that is still closing its claim.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }

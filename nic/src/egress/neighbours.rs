@@ -1,4 +1,5 @@
-//! Limits on packets that wait for a neighbour's address. The agent raises them, so that programs sleep instead of losing packets.
+//! Limits on packets that wait for a neighbour's address. The agent raises these limits, so that a full send buffer makes programs sleep
+//! before the kernel drops packets.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -33,8 +34,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores the limits `before`, except those that another program changed after `set`. A renamed device must be in the
-    /// thread's namespace.
+    /// Restores the limits `before`, except limits that another program changed after the agent `set` its own. A renamed device must be in
+    /// the thread's namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

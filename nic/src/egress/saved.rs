@@ -1,4 +1,4 @@
-//! Settings of a device from before the agent's queues, kept in the [journal](xoff_xdp::Journal) for restoration.
+//! Settings that a device had before the agent installed its queues. The [journal](xoff_xdp::Journal) keeps them for restoration.
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;
@@ -87,7 +87,7 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the settings to restore, without those that another program changed. `nodes` is `None` if the agent's queues are still
+    /// Returns the settings to restore, without settings that another program changed. `nodes` is `None` if the agent's queues are still
     /// installed.
     pub(super) fn unless_changed(
         self,
@@ -109,8 +109,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the agent's tree by the saved root, in one request so that a kill leaves one or the other. If refused, tries the kind's
-    /// defaults, then the device's.
+    /// Replaces the agent's tree by the saved root, in one request, so that a killed process leaves one of the two. If the kernel refuses,
+    /// tries the default options of the root's kind, then the device's default root.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();

@@ -3,14 +3,14 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// Bytes charged per frame: FCS, preamble and gap, and a tag that may be in metadata.
+/// Bytes that the shaper adds to each frame: FCS, preamble and gap, and a tag that may be in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const HEADERS: u32 = 14 + 8;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
     pub nic: NicSettings,
-    /// Layer-1 bytes that the shaper may send at once after a late timer; part of the peer's headroom.
+    /// Layer-1 bytes that the shaper may send at once after a late timer; the peer's headroom covers them.
     pub burst: Bytes,
     pub limit_lossless: u32,
     pub limit_lossy: u32,
@@ -18,8 +18,8 @@ pub struct EgressSettings {
 }
 
 impl EgressSettings {
-    /// Share of the line's rate at which the shaper sends. Of the other 1 %, a hundredth covers the difference of two clocks. With the
-    /// rest, the device's ring drains a burst in at most a hundred times the timer delay that caused it.
+    /// Share of the line's rate at which the shaper sends. The unused 1 % covers clock differences (0.01 %), and drains the device's ring:
+    /// the burst after a timer that is t late has left after at most 100 t.
     pub const SHARE: f64 = 0.99;
     /// Default of `limit_lossless` in bytes: 300 default send buffers of Linux, or 65 soft-RoCE frames of 4 KiB for each of 250 queue
     /// pairs.
@@ -38,7 +38,7 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum layer-1 bytes sent after a stop (frame in the driver, and burst), part of the peer's headroom.
+    /// Returns the maximum layer-1 bytes sent after a stop (frame in the driver, and burst); the peer's headroom covers them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))

@@ -26,7 +26,7 @@ const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
 const LEAST: u16 = 60 + OVERHEAD;
-/// Maximum bytes of a frame that costs no more tokens than a bucket can hold.
+/// Maximum bytes of a frame in a token bucket: a longer one would cost more tokens than the bucket can hold.
 const LONGEST: u32 = 65_522;
 
 #[derive(Debug)]
@@ -185,7 +185,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Adapts the tree to an MTU. If the kernel refuses, the previous MTU stays, and accepted changes are repaired later.
+    /// Adapts the tree to an MTU. If the kernel refuses a change, the tree keeps the previous MTU; a later repair undoes the accepted
+    /// changes.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -204,7 +205,8 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Adapts the tree to other classes. Limits only rise, because a queue may exceed a lower one; they stay raised after a refusal.
+    /// Adapts the tree to other classes. Limits only rise, because a queue may exceed a lower limit; the limits stay raised after a
+    /// refusal.
     pub(super) fn follow_classes(
         &mut self,
         tc: &mut Conversation,
@@ -302,7 +304,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs stopped classes first, and the filters last.
+    /// Repairs stopped classes first, so that their frames stay, and the filters last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -376,7 +378,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Chooses the kind of leaf by trying each at class 0, which is served last.
+    /// Chooses the kind of leaf: tries each kind at class 0, which is served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
@@ -474,8 +476,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Sends a frame that makes the kernel poll the queues; the first filter drops the frame uncounted. Otherwise a bucket whose rate
-    /// changed waits as long as the old rate demands.
+    /// Sends a frame that makes the kernel poll the queues; the first filter drops the frame uncounted. Without it, a token bucket whose
+    /// rate changed waits as long as the old rate demands.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());

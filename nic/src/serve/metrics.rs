@@ -1,4 +1,4 @@
-//! Metrics of an agent. A metric has the name of a switch's metric if both mean the same.
+//! Metrics of an agent. A metric that an agent and a switch have in common has the same name at both.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Compares classification by a real kernel and by a switch: while all classes are stopped, each frame must join the
-//! queue of the switch's class.
+//! Compares classification by a real kernel and by a switch: while all classes are stopped, each frame must join the queue of the class
+//! that the switch gives it.
 
 // This file proves promises of SPECIFICATION.md: host-pauses
 
@@ -190,7 +190,7 @@ fn kernel_classifies_by_pcp_as_the_switch_does() {
     compare_all(Trust::Pcp);
 }
 
-/// Wake frames must not reach the peer.
+/// Checks also that wake frames do not reach the peer.
 #[test]
 fn mac_control_and_lldp_frames_leave_while_classes_are_stopped() {
     let bed = Bed::new();
