@@ -8,7 +8,7 @@ use crate::report::Accuracy;
 
 const FRAMES: u64 = 1_000;
 const GAP_US: u64 = 500;
-/// Frame length without FCS: above the minimum, which a defective device may drop.
+/// Length of a frame without FCS: above the Ethernet minimum, because a defective device may drop shortest frames.
 const SIZE: u32 = 200;
 const LIMIT: Nanos = Nanos::from_secs(3);
 const METHOD: &str = "1000 frames cross the device from port 1 to port 2 at intervals of 500 us; the error is a delay \

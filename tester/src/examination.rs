@@ -18,9 +18,9 @@ use crate::setup::Setup;
 const PRIORITY: i32 = 1;
 /// Maximum number of runs of a case, if stalls disturb it.
 const ATTEMPTS_MAX: u32 = 8;
-/// Number of late runs after which a case fails; a stall may explain fewer.
+/// Number of late runs after which a case fails; stalls may explain fewer late runs.
 const LATE_RUNS: u32 = 3;
-/// Time after which a case that a stall disturbed is not repeated.
+/// Time from the start of a case after which a disturbed run is not repeated.
 const REPEATS_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]

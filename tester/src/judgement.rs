@@ -22,22 +22,21 @@ impl Judgement {
         Judgement::default()
     }
 
-    /// Fails the case if `holds` is false. For faults that no stall can cause.
+    /// Fails the case if `holds` is false; for faults that no stall of the device can cause.
     pub fn require(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.failures.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false and the device did not stall. For losses, which a stalled software device
-    /// also causes.
+    /// Fails the case if `holds` is false and the device did not stall. Used for losses, which a stalled software device also causes.
     pub fn require_unless_stalled(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.disturbances.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false in three runs. For delays, which a stalled software device also causes.
+    /// Fails the case if `holds` is false in three runs. Used for delays, which a stalled software device also causes.
     pub fn require_in_time(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.late.push(failure());
@@ -93,7 +92,7 @@ impl Judgement {
         self.failures.is_empty() && self.verdict() == Verdict::Fail
     }
 
-    /// Returns true if only delays failed, which another run may not have.
+    /// Returns true if the case failed only by delays, which another run may not have.
     #[must_use]
     pub fn is_only_late(&self) -> bool {
         self.failures.is_empty() && self.disturbances.is_empty() && !self.late.is_empty()

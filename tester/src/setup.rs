@@ -1,4 +1,4 @@
-//! Setup file of an examination (`dut.toml`): the device as its operator describes it, and the test ports.
+//! Setup file of an examination (`dut.toml`): describes the device under test and the test ports.
 //!
 //! ```
 //! let text = r#"
@@ -92,13 +92,13 @@ pub struct DeviceSettings {
     pub obeys: ClassSet,
     /// Header field that determines the class of a frame.
     pub trust: Trust,
-    /// Class of frames without the field of `trust`.
+    /// Class of frames without the header field that `trust` selects.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
     /// Longest IP packet in bytes.
     pub mtu: u32,
-    /// One-way delay of each cable.
+    /// One-way delay of the cable of each test port.
     pub cable: Nanos,
     /// Queue length of a class at which the device sends XOFF, if known.
     pub xoff: Option<Bytes>,

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use crate::defects::{Defect, Defects};
 use crate::frame::{CLASSES, Header};
 
-/// Bytes that a frame also takes on the line: preamble, FCS and gap.
+/// Bytes that a frame takes on the line beside its content: preamble, FCS and gap.
 const OVERHEAD: u64 = 24;
 const FRAME_MIN: u64 = 60;
-/// Maximum lag that the line recovers after a late poll, in nanoseconds.
+/// Maximum lag in nanoseconds that the line catches up after a late poll.
 const CATCH_UP_NS: u64 = 50_000;
 const REORDER_INTERVAL: u64 = 100;
 
@@ -47,7 +47,7 @@ impl Line {
         self.free_at = start + (len.max(FRAME_MIN) + OVERHEAD) * 8 * 1_000_000_000 / self.speed_bps;
     }
 
-    /// Records that the line is idle, so that it does not recover the idle time.
+    /// Records that the line is idle, so that the line does not catch up the idle time.
     pub fn idle(&mut self, now: u64) {
         self.free_at = self.free_at.max(now);
     }
@@ -60,7 +60,7 @@ pub struct Egress {
     queues: [VecDeque<Rc<Packet>>; CLASSES],
     bytes: [u64; CLASSES],
     turn: usize,
-    /// Frames that class `turn` may still send before the next class.
+    /// Frames that class `turn` may still send before it is the next class's turn.
     left: u32,
     queued: u64,
 }

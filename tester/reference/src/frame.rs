@@ -1,4 +1,4 @@
-//! Ethernet header, class of a frame, and the fields that a switch rewrites.
+//! Parses Ethernet headers, finds the class of a frame, and rewrites the fields that a switch may change.
 
 use crate::defects::{Defect, Defects};
 
@@ -17,7 +17,7 @@ pub struct Header {
     /// Tag control information, with the PCP in its upper three bits.
     pub tci: Option<u16>,
     pub ethertype: u16,
-    /// Offset of the bytes after the EtherType.
+    /// Offset in the frame of the bytes after the EtherType.
     pub payload: usize,
 }
 
@@ -69,7 +69,7 @@ impl Header {
         }
     }
 
-    /// Returns the class: PCP of a tagged frame, DSCP / 8 of an untagged IP packet, else 0.
+    /// Returns the frame's class: PCP of a tagged frame, DSCP / 8 of an untagged IP packet, else 0.
     #[must_use]
     pub fn class(&self, bytes: &[u8], defects: Defects) -> usize {
         match (self.tci, self.traffic_class(bytes)) {

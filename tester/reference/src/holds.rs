@@ -12,7 +12,7 @@ struct Hold {
     is_wanted: bool,
     /// Time of the next refresh in nanoseconds, while the peer is paused.
     refresh: Option<u64>,
-    /// Time when `is_wanted` became false, in nanoseconds.
+    /// Time when the port no longer wanted the pause, in nanoseconds.
     ended: u64,
 }
 
@@ -105,8 +105,7 @@ impl Holds {
 mod tests {
     use super::*;
 
-    /// Pauses class 3 from 0 to 30 us, polling every 1 us. Returns (ns, enabled classes, quanta of class 3) of each
-    /// frame.
+    /// Pauses class 3 from 0 to 30 us, polling every 1 us. Returns for each sent frame: time in ns, enabled classes, quanta of class 3.
     fn frames(defects: &[Defect]) -> Vec<(u64, u8, u16)> {
         let mut holds = Holds::new(40, 1_000_000_000, 0b1_1000, defects.iter().copied().collect());
         let mut frames = Vec::new();

@@ -17,7 +17,7 @@ impl Links {
         Ok(Links { conversation: Conversation::open()?, devices })
     }
 
-    /// Reads all link states. Passes each change to `give`: port index, and whether the link is up.
+    /// Reads all link states. Calls `give` for each change, with the port's index and whether its link is up.
     pub fn read(&mut self, mut give: impl FnMut(usize, bool)) -> io::Result<()> {
         for (at, (name, was_up)) in self.devices.iter_mut().enumerate() {
             let link = self.conversation.link(link_named(name))?;

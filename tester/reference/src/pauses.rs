@@ -1,4 +1,4 @@
-//! Pauses that a port obeys: one timer for each class, in quanta of 512 bit times at the port's speed.
+//! Received pauses that a port obeys: one timer for each class, in quanta of 512 bit times at the port's speed.
 
 use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
@@ -105,8 +105,8 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    /// Obeys PFC frames of (class, quanta, arrival in ns) in order at 1 Gb/s. Returns when the pauses of classes 3 and
-    /// 4 end.
+    /// Makes a port of 1 Gb/s obey PFC frames in order, each given as (class, quanta, arrival in ns). Returns when the pauses of classes 3
+    /// and 4 end.
     fn ends(defects: &[Defect], received: &[(usize, u16, u64)]) -> [u64; 2] {
         let mut pauses = Pauses::new(1_000_000_000, 0b1_1000, defects.iter().copied().collect());
         for &(class, time, at) in received {

@@ -7,7 +7,7 @@ pub const TYPE_MAC_CONTROL: u16 = 0x8808;
 const DESTINATION: Address = [0x01, 0x80, 0xc2, 0, 0, 1];
 const OPCODE_PAUSE: u16 = 0x0001;
 const OPCODE_PFC: u16 = 0x0101;
-/// Bytes from the destination address to the last pause time.
+/// Minimum length of a PFC frame: from the destination address to the last pause time, in bytes.
 const LEN_MIN: usize = 34;
 /// Length of a sent frame in bytes, without FCS.
 const LEN: usize = 60;
@@ -15,7 +15,7 @@ const LEN: usize = 60;
 /// Classes that a PFC frame enables, and their pause times in quanta.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
-    /// Bit n enables class n.
+    /// Class-enable vector: bit n enables class n.
     pub vector: u8,
     pub times: [u16; CLASSES],
 }

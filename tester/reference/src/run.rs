@@ -20,11 +20,11 @@ use crate::switch::{Settings, Switch};
 
 const RING: u32 = 4_096;
 const PRIORITY: i32 = 1;
-/// Maximum bytes that a port has handed to the kernel, where a pause cannot stop them.
+/// Maximum unsent bytes that a port has handed to the kernel, where a pause cannot stop them.
 const COMMITTED_MAX: Bytes = Bytes(20_000);
 const LINKS_INTERVAL_NS: u64 = 5_000_000;
 const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
-/// Longest sleep between two polls while frames arrive or leave. At other times it is `SLEEP`.
+/// Longest sleep between two polls while frames arrive or leave. At other times the longest sleep is `SLEEP`.
 const NAP: Nanos = Nanos(25_000);
 const SLEEP: Nanos = Nanos(500_000);
 /// Time without frames after which sleeps last `SLEEP` instead of `NAP`.
@@ -47,7 +47,7 @@ pub enum RunError {
     Removed(String),
 }
 
-/// Runs a switch on `devices` until `stop` is set. Writes its counters to `counters` every 50 ms.
+/// Runs a switch on `devices` until `stop` is set. Writes the switch's counters to the file `counters` every 50 ms.
 ///
 /// # Errors
 /// If a port cannot be opened or was removed, or links cannot be read or counters written.
@@ -114,7 +114,7 @@ pub fn run(
     counters.map_or(Ok(()), |path| write(&switch, path))
 }
 
-/// Sends all due frames of a port. Returns true if it sent any.
+/// Sends all due frames of a port. Returns true if the port sent any frame.
 fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<bool, RunError> {
     if station.is_removed() {
         return Err(RunError::Removed(station.facts().device.clone()));

@@ -84,7 +84,7 @@ pub struct Switch {
     ports: Vec<Port>,
     learned: HashMap<Address, usize>,
     admitted: u64,
-    /// Numbers of the queued packets of each ingress port, in order. Used only with [`Defect::HeadOfLine`].
+    /// Numbers of the queued packets of each ingress port, in order of arrival. Used only with [`Defect::HeadOfLine`].
     in_order: Vec<VecDeque<u64>>,
 }
 
@@ -189,7 +189,7 @@ impl Switch {
         self.ports[to].egress.push(packet);
     }
 
-    /// Releases one reference to a frame. The last one subtracts the frame's bytes from its ingress queue.
+    /// Releases one reference to a frame. With its last reference, a frame's bytes leave the ingress queue.
     fn release(&mut self, packet: Rc<Packet>, now: u64) {
         let Some(Packet { bytes, ingress, class, .. }) = Rc::into_inner(packet) else { return };
         self.ports[ingress].ingress.release(class, bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! PFC watchdog: drops the frames of a class that stays paused, until no pause was active for the restoration time.
+//! PFC watchdog: drops the frames of a class that stays paused, until the class was not paused for the restoration time.
 
 use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;

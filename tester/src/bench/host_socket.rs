@@ -14,7 +14,7 @@ use super::records::{Arrival, StreamId};
 use super::stream::is_intact;
 use super::{Bench, Moment, Void};
 
-/// Bytes that the socket may queue, which exceed usual limits of `xoff nic --pause-above`.
+/// Bytes that the socket may queue: more than usual limits of `xoff nic --pause-above`.
 const BUFFER: usize = 8 << 20;
 /// Maximum number of datagrams that the bench reads between two polls.
 const BATCH: usize = 256;
@@ -27,7 +27,7 @@ const MAGIC: [u8; 2] = [0x78, 0x6f];
 pub(super) struct HostSocket {
     socket: UdpSocket,
     udp_port: u16,
-    /// Test port whose line is the NIC's.
+    /// Index of the test port of the NIC.
     pub port: usize,
     reads: bool,
     polled: Nanos,
@@ -80,7 +80,7 @@ fn arrival(bytes: &[u8], epoch: u16, when: Moment) -> Option<(Arrival, Nanos)> {
 }
 
 impl Bench {
-    /// Returns the UDP port of a socket of this machine behind the NIC of test port `port`. The socket reads nothing until
+    /// Opens a socket of this machine behind the NIC of test port `port`, and returns the socket's UDP port. The socket reads nothing until
     /// [`Bench::read_host_socket`].
     ///
     /// # Errors

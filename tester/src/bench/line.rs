@@ -82,8 +82,7 @@ impl Line {
         }
     }
 
-    /// Returns true if the line accepts a frame of `class` now. AF_XDP accepts while it has less than `commit` unsent
-    /// bytes.
+    /// Returns true if the line accepts a frame of `class` now. An AF_XDP line accepts frames while it has less than `commit` unsent bytes.
     pub(super) fn has_room(&self, class: Class, commit: Bytes) -> bool {
         match self {
             Line::Station(station) => station.committed() < commit,

@@ -47,7 +47,7 @@ use timeline::SentControl;
 
 /// Longest sleep between two polls, which limits the uncertainty of arrival times.
 const NAP_MAX: Nanos = Nanos::from_micros(40);
-/// Time before a due frame during which the bench polls without sleep.
+/// Time before a frame is due during which the bench polls without sleep.
 const SPIN: Nanos = Nanos::from_micros(30);
 /// Shortest stall of the tester that is recorded.
 const STALL_MIN: Nanos = Nanos::from_micros(100);
@@ -105,7 +105,7 @@ pub struct Bench {
     last_step: Nanos,
     /// End of the last intended sleep, which is no stall.
     asleep_until: Nanos,
-    /// Longest time of a run, and its end.
+    /// Longest time of the current run, and the time when the run must end.
     limit: Nanos,
     deadline: Nanos,
 }
@@ -339,7 +339,7 @@ impl Bench {
         later.map(|(_, length)| *length).max().unwrap_or_default()
     }
 
-    /// Returns an error that voids the run if the tester stalled for more than `limit` since `since`.
+    /// Returns an error that voids the run if the tester stalled for more than `limit` at any time after `since`.
     pub fn require_steady(&self, since: Nanos, limit: Nanos) -> Result<(), Void> {
         let stall = self.longest_stall(since);
         match stall > limit {
@@ -388,8 +388,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for its last frames. Also waits
-    /// until the device resumes the ports: a device with a queue would lose frames that the next case sends earlier.
+    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for its last frames. Also waits until the device
+    /// resumes the ports: before, the device's queue is not empty, and the next case's frames could be lost.
     pub fn end_case(&mut self) -> Result<(), Void> {
         self.stop_all();
         self.holds.clear();

@@ -1,4 +1,4 @@
-//! Pace of a port's frames, as if its line took each when the one before has left.
+//! Pace of a test port's frames, as if the port's line took each frame when the frame before has left.
 //!
 //! Frames that the kernel has cannot be paused. Therefore a late port catches up only the bytes that a standard peer may send
 //! after an XOFF (802.1Q annex N), or one full frame if that is more: otherwise slow lines would not be full.
@@ -32,7 +32,7 @@ impl Pace {
         self.behind_max
     }
 
-    /// Occupies the line with a frame of `bytes` on the line.
+    /// Occupies the line with a frame that takes `bytes` on the line.
     pub(super) fn send(&mut self, now: Nanos, bytes: Bytes) {
         let begin = Nanos(self.free.0.max(now.0.saturating_sub(self.behind_max.0)));
         self.free = begin.after(self.speed.time_of(bytes));

@@ -20,7 +20,7 @@ const OTHERS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reaction {
-    /// Stops the streams of each paused class.
+    /// Stops the port's streams of each class that the device pauses.
     #[default]
     Obey,
     Ignore,
@@ -33,11 +33,11 @@ pub struct TestPort {
     pub controls: Vec<ControlFrame>,
     pub others: Vec<OtherFrame>,
     pub(super) sent: Vec<SentControl>,
-    /// True if each received frame is recorded, in addition to the tallies.
+    /// True if the port records each received frame, in addition to counting it.
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
     pub(super) line: Line,
-    /// Number of received frames without a stamp of the kernel, since the opening.
+    /// Number of frames received without a timestamp of the kernel since the port was opened.
     pub(super) unstamped: u64,
     gate: Gate,
     polled: Nanos,

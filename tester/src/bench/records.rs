@@ -6,7 +6,7 @@ use xoff_wire::{MacControl, MacControlError, Tci};
 
 use super::Moment;
 
-/// Index of a stream in its case.
+/// Index of a stream among those of its case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamId(pub u8);
 

@@ -64,7 +64,7 @@ impl Flow {
     }
 }
 
-/// UDP port of frames for no program.
+/// UDP destination port of test frames that no program receives.
 const DISCARD: u16 = 9;
 const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;
@@ -185,7 +185,7 @@ fn broadcast(ip: &mut [u8]) {
     ip[10..12].copy_from_slice(&(!u16::try_from(sum).unwrap_or(u16::MAX)).to_be_bytes());
 }
 
-/// Returns whether the bytes behind the stamp are those that the sender wrote.
+/// Returns whether the payload bytes after the frame's stamp are those that the sender wrote.
 pub(super) fn is_intact(sequence: u64, stamp_end: usize, bytes: &[u8]) -> bool {
     let rest = bytes.get(stamp_end..).unwrap_or_default();
     let expected = filling(sequence, rest.len());

@@ -2,13 +2,13 @@
 
 use xoff_wire::units::Nanos;
 
-/// Maximum age of a frame's stamp, at the beginning of the poll that receives it: an earlier poll may have left the frame.
+/// Maximum age of a frame's kernel timestamp at the beginning of the poll that receives the frame: an earlier poll may have left the frame.
 const BACKLOG_MAX: Nanos = Nanos::from_secs(1);
 
 /// Instant that lies between two readings of the clock.
 ///
-/// For a received frame, both are the kernel's stamp. Without a stamp, the frame arrived between two polls. A stall of the
-/// tester widens this interval, so that limits computed from it stay true.
+/// For a received frame, both readings are the kernel's timestamp. Without a timestamp, the frame arrived between two polls. A stall of
+/// the tester widens this interval, so that limits computed from the instant stay true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     pub earliest: Nanos,
@@ -16,8 +16,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the instant of a frame that was received by the poll of this moment. `None` if its stamp is of another clock: time
-    /// namespaces have clocks of their own, and the kernel's stamps do not know them.
+    /// Returns the arrival of a frame with the kernel timestamp `stamp`, received by a poll at this moment. `None` if the timestamp cannot
+    /// be of the tester's clock: in a time namespace, the tester's clock differs from the kernel's.
     #[must_use]
     pub fn stamped(self, stamp: Nanos) -> Option<Moment> {
         let is_plausible = stamp <= self.latest && stamp.after(BACKLOG_MAX) >= self.earliest;
@@ -36,7 +36,7 @@ impl Moment {
         self.latest.since(earlier.earliest)
     }
 
-    /// Returns the uncertainty of the instant.
+    /// Returns the uncertainty of this instant: the time between its two readings.
     #[must_use]
     pub fn width(self) -> Nanos {
         self.latest.since(self.earliest)

@@ -38,9 +38,9 @@ const SIZE: u32 = 500;
 /// Longest time for which the device is paused, below the detection time of usual watchdogs.
 const HOLD_MAX: Nanos = Nanos::from_millis(150);
 const FILL_MAX: Nanos = Nanos::from_millis(100);
-/// Time that the device has for its XON after its queue is empty.
+/// Maximum time from an empty queue to the device's XON.
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Longest time between two frames that fill the device.
+/// Longest interval between frames that fill the device.
 const GAP: Nanos = Nanos::from_micros(200);
 /// Bytes that the line can carry during a short resumption.
 const STEP_BYTES: u64 = 2_000;
@@ -61,8 +61,8 @@ pub(super) fn counted(bench: &Bench, size: u32) -> u64 {
     (u64::from(size) + device.frame_overhead.0).next_multiple_of(device.cell.0.max(1))
 }
 
-/// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF. After an XOFF the pause stays;
-/// without one, the device is drained.
+/// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF. After an XOFF, port 2 keeps the class paused;
+/// without an XOFF, the device is drained.
 fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result<Option<Threshold>, Void> {
     start_heartbeat(bench)?;
     let response = response_limit(bench).max(Nanos::from_millis(3));
@@ -99,8 +99,8 @@ fn empty(bench: &mut Bench, filled: &[StreamId]) -> Result<(), Void> {
     bench.run_for(QUIET)
 }
 
-/// Measures the queue length at which the device sends XOFF; `None` if it sends no XOFF. Takes the least of three runs,
-/// because delays only increase the length.
+/// Measures the queue length at which the device sends XOFF; `None` if it sends no XOFF. Takes the least of three runs, because a delay can
+/// only increase the measured length.
 pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<Option<Threshold>, Void> {
     let mut interval = GAP;
     if let Some(xoff) = bench.setup.device.xoff {

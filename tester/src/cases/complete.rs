@@ -80,7 +80,7 @@ pub(super) fn full_size(bench: &Bench) -> u32 {
     bench.setup.device.mtu.min(1_500) + 14
 }
 
-/// Makes the receiver pause and resume `classes` in turn, each for `pause`, until `span` has passed.
+/// Makes the receiver pause and resume `classes` in turn, each time for `pause`, until `span` has passed.
 pub(super) fn storm(bench: &mut Bench, classes: &[Class], pause: Nanos, span: Nanos) -> Result<(), Void> {
     let end = bench.now().after(span);
     while bench.now() < end {

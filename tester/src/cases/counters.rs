@@ -41,7 +41,7 @@ const COMMAND_MAX: &str = "10";
 /// Exit codes of `timeout` after SIGTERM and after SIGKILL.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
-/// Runs the file's command.
+/// Runs the `counters` command of the setup file.
 fn read(bench: &Bench) -> Result<Counters, Void> {
     let Some(command) = &bench.setup.device.counters else {
         return Err(Void::NotPossible("the setup file has no `counters` command".into()));
@@ -83,7 +83,7 @@ fn parse(text: &str) -> Result<Counters, String> {
 struct Expected {
     key: Key,
     frames: u64,
-    /// Other frames on the wire, which the device may count or not.
+    /// Other frames on the wire, such as the device's own, which the device may count or not.
     others: u64,
 }
 
@@ -98,8 +98,7 @@ fn key(bench: &Bench, port: usize, name: &str) -> Result<Key, Void> {
     Ok((bench.port(port).settings.connected.clone().ok_or_else(missing)?, name.to_owned()))
 }
 
-/// Reads the counters `keys` until they are stable. Sent frames may still grow, because devices send frames of their
-/// own.
+/// Reads the counters `keys` until they are stable. Counters of sent frames may still grow, because devices send frames of their own.
 fn settled(bench: &mut Bench, keys: &[&Key]) -> Result<Counters, Void> {
     let read = |bench: &Bench| -> Result<Counters, Void> {
         let mut counters = read(bench)?;

@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// Frame length of the search, without FCS.
+/// Length without FCS of the frames that search for the headroom.
 const SIZE: u32 = 1_000;
 const HOLD_MAX: Nanos = Nanos::from_millis(150);
 const FILL_MAX: Nanos = Nanos::from_millis(100);

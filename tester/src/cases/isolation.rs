@@ -1,5 +1,5 @@
-//! Group `isolation`: does a paused class block other traffic (head-of-line blocking)? Port 2 pauses a class, for which
-//! a few frames are queued.
+//! Group `isolation`: does a paused class block other traffic (head-of-line blocking)? Port 2 pauses a class of which a few frames are
+//! queued.
 
 use xoff_wire::units::{Class, Nanos};
 
@@ -38,7 +38,7 @@ struct Victim {
     what: String,
 }
 
-/// Queues frames of a paused class, and judges that the victim passes them.
+/// Queues frames of a paused class, and judges that the victim's frames pass them.
 fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;

@@ -1,4 +1,4 @@
-//! Group `lldp`: what does the device announce by DCBX (IEEE 802.1Qaz), and is it true?
+//! Group `lldp`: does the device announce its PFC settings by DCBX (IEEE 802.1Qaz), and correctly?
 
 use xoff_wire::lldp::{Lldpdu, Tlv};
 use xoff_wire::units::{ClassSet, Nanos};

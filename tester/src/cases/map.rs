@@ -1,5 +1,5 @@
-//! Group `map`: which class does the device give each code point (DSCP or PCP), and what does it change in a frame? A
-//! code point has the class whose pause stops its frames.
+//! Group `map`: which class does the device give each code point (DSCP or PCP), and which fields of a frame does it change? A code point
+//! has the class whose pause stops its frames.
 
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{Class, Nanos};
@@ -35,7 +35,7 @@ const fn case(id: &'static str, title: &'static str, source: &'static str, run: 
 const FRAMES: u64 = 2;
 const HOLD: Nanos = Nanos::from_millis(150);
 const ECT: u8 = 0b10;
-/// Packets that congest the queue in the case `map.ecn`.
+/// Number of packets that congest the queue in the case `map.ecn`.
 const QUEUED: u64 = 2_000;
 
 fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {

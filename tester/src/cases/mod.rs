@@ -1,4 +1,4 @@
-//! Table of all cases. A case is a function that sends frames through the [`Bench`] and judges what it recorded.
+//! Table of all cases. A case is a function that sends frames through the [`Bench`] and judges the frames that the bench recorded.
 
 mod buffers;
 mod complete;
@@ -58,7 +58,7 @@ pub fn of_nic() -> impl Iterator<Item = &'static Case> {
     receive::CASES.iter().filter(|case| case.id != receive::NOT_RELAYED).chain(send::OF_NIC)
 }
 
-/// Longest run of a case whose settings demand no longer one.
+/// Longest run of a case, unless settings of the case demand a longer one.
 const RUN_MAX: Nanos = Nanos::from_secs(120);
 
 impl Case {

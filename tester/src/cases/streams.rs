@@ -1,4 +1,4 @@
-//! Streams from port 1 to port 2 for all groups, and judgements of how pauses of port 2 affect them.
+//! Streams from port 1 to port 2 for all groups of cases; judges how pauses of port 2 affect these streams.
 
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
@@ -8,7 +8,7 @@ use crate::judgement::Judgement;
 pub(super) const FROM: usize = 0;
 pub(super) const TO: usize = 1;
 pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
-/// Maximum time from the end of a pause to the first frame.
+/// Maximum time from the end of a pause to the first frame of the class.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
 /// Time after the end of a pause that the plot shows.
 pub(super) const AFTER: Nanos = Nanos::from_millis(10);
@@ -50,7 +50,7 @@ impl Streams {
     }
 }
 
-/// Returns a fiftieth of the line rate, from 10 to 200 Mb/s, but at most a tenth: streams of all classes fit on the line.
+/// Returns a fiftieth of the line rate, from 10 to 200 Mb/s, but at most a tenth of it, so that streams of all classes fit on the line.
 fn rate(speed: BitRate) -> BitRate {
     let speed = speed.bits_per_second();
     let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / 10);
@@ -72,7 +72,7 @@ pub(super) fn start_heartbeat(bench: &mut Bench) -> Result<(), Void> {
     bench.start_heartbeat(TO, FROM, class)
 }
 
-/// Returns the lowest lossy class that a frame can have, or the lowest lossless class.
+/// Returns the lowest lossy class that a frame can have; without one, the lowest lossless class.
 fn free_class(bench: &Bench) -> Class {
     let lossless = bench.setup.device.lossless;
     markable(bench).iter().find(|class| !lossless.contains(*class)).unwrap_or_else(|| self::lossless(bench))

@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
 
 const WAITING: u64 = 8;
 const FRAMES: u64 = 200;
-/// Time by which detection and restoration may be late, because devices poll.
+/// Time by which detection and restoration may be late, because watchdogs poll.
 const POLL: Nanos = Nanos::from_millis(100);
 
 fn time(bench: &Bench) -> Result<Nanos, Void> {
@@ -74,7 +74,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the times of detection and restoration; without a watchdog those of polls.
+/// Returns the times of detection and restoration by the watchdog; without settings, the time of a poll for both.
 pub(super) fn times(device: &DeviceSettings) -> [Nanos; 2] {
     let detection = device.watchdog.unwrap_or(POLL);
     [detection, device.watchdog_restore.unwrap_or(detection)]

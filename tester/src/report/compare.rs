@@ -24,7 +24,7 @@ pub struct VerdictChange {
     pub case: String,
     pub first: Verdict,
     pub second: Verdict,
-    /// Reason of the second verdict.
+    /// Reason of the verdict in the second report.
     pub reason: String,
     pub is_worse: bool,
 }
@@ -35,7 +35,7 @@ pub struct Move {
     pub case: String,
     pub name: String,
     pub unit: String,
-    /// Lowest and highest value of the first report; `None` without a value.
+    /// Lowest and highest value in the first report; `None` if it has no value.
     pub first: Option<(f64, f64)>,
     pub second: Option<(f64, f64)>,
     /// Sum of the errors of both values, in the same unit.

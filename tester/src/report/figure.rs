@@ -7,13 +7,13 @@ use super::{Curve, Figure};
 
 const WIDTH: f64 = 440.0;
 const PLOT_HEIGHT: f64 = 180.0;
-/// Height of the marker labels above the plot.
+/// Height of the space for marker labels above the plot, in pixels.
 const TOP: f64 = 3.0 * LINE;
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 14.0;
 const BELOW: f64 = 38.0;
 const LINE: f64 = 15.0;
-/// Assumed width of a character, above the mean of a sans-serif font.
+/// Assumed width of a character in pixels, above the mean of a sans-serif font.
 const CHARACTER: f64 = 6.6;
 const DOTS_MAX: usize = 40;
 const STYLES: usize = 6;
@@ -129,7 +129,7 @@ fn draw_curve(svg: &mut String, curve: &Curve, style: usize, axes: &Axes) {
     }
 }
 
-/// Returns at most four points of each pixel column: first, lowest, highest and last. The others would not be visible.
+/// Returns at most four points of each pixel column: first, lowest, highest and last. Other points would not be visible.
 fn shown(points: &[(f64, f64)], axes: &Axes) -> Vec<(f64, f64)> {
     let columns = points.chunk_by(|a, b| axes.x(a.0).floor() == axes.x(b.0).floor());
     let of_column = |column: &[(f64, f64)]| {
@@ -224,7 +224,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Returns the distance between about `count` ticks: 1, 2 or 5 times a power of ten.
+/// Returns the distance between ticks of which about `count` fit into `width`: 1, 2 or 5 times a power of ten.
 fn step(width: f64, count: f64) -> f64 {
     let raw = width / count;
     let decade = 10_f64.powf(raw.log10().floor());

@@ -35,8 +35,8 @@ pub enum ReadError {
 }
 
 impl Report {
-    /// Writes `report.json`, `report.txt` and `report.html` to a directory, which it creates if missing. A file is
-    /// replaced only by a complete one.
+    /// Writes `report.json`, `report.txt` and `report.html` to a directory, which it creates if missing. An old file is replaced only by a
+    /// complete new one.
     pub fn write(&self, directory: &Path) -> Result<(), WriteError> {
         fs::create_dir_all(directory).map_err(|why| WriteError { path: directory.to_owned(), why })?;
         let files = [

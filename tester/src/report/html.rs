@@ -1,4 +1,4 @@
-//! Formats a report as one HTML file without scripts and references to other files, to be mailed or printed.
+//! Formats a report as one HTML file, without scripts and references to other files so that it can be mailed or printed.
 
 use std::fmt::Write as _;
 

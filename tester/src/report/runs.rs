@@ -7,7 +7,7 @@ use super::{CaseReport, Measurement, Report, Verdict};
 impl Verdict {
     pub const ALL: [Verdict; 4] = [Verdict::Pass, Verdict::Fail, Verdict::CannotTell, Verdict::NotRun];
 
-    /// Returns the severity of the verdict: 0 for pass, 1 for no answer, 2 for fail.
+    /// Returns the severity of the verdict: 0 for pass, 1 for "cannot tell" and "not run", 2 for fail.
     pub(super) fn severity(self) -> u8 {
         match self {
             Verdict::Pass => 0,
@@ -57,7 +57,7 @@ impl<'a> Runs<'a> {
         self.worst().verdict
     }
 
-    /// Returns the measured values of all runs: first those of the worst run in its order, then the others.
+    /// Returns the measured values of all runs: first the values of the worst run in its order, then values that only other runs have.
     pub fn values(&self) -> Vec<Values<'a>> {
         let mut all: Vec<Values<'a>> = Vec::new();
         let worst = self.worst();

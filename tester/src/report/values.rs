@@ -97,7 +97,7 @@ pub(super) fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", day + 1)
 }
 
-/// Days after which the Gregorian calendar repeats. They bound the loop over years.
+/// Days after which the Gregorian calendar repeats; subtracting them keeps the loop over years short.
 const DAYS_OF_400_YEARS: u64 = 146_097;
 
 #[cfg(test)]

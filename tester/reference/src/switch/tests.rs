@@ -1,4 +1,4 @@
-//! Tests of the reference switch without defects, and of defects that concern several modules.
+//! Tests of the whole reference switch: without defects, and with defects in more than one module.
 
 use super::*;
 use crate::frame::tests::packet;

@@ -1,4 +1,4 @@
-//! Cases about frame sizes, of bursts, and of frames after silence.
+//! Cases about frame sizes, bursts, and frames after silence.
 
 use xoff_wire::units::Nanos;
 

@@ -10,7 +10,7 @@ use crate::report::Verdict;
 
 const SPAN: Nanos = Nanos::from_millis(300);
 const PAUSE: Nanos = Nanos::from_millis(2);
-/// Frame sizes without FCS, each with its share of 12 frames.
+/// Frame sizes without FCS, each with its number among 12 frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
 /// Starts the heartbeat, and makes the receiver only count frames.
@@ -176,7 +176,7 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 const SOAK_SIZE: u32 = 252;
-/// Minimum length of a part of the soak, which is judged by itself.
+/// Minimum duration of a part of the soak; each part is judged by itself.
 const SOAK_PART: Nanos = Nanos::from_secs(3);
 const SOAK_PARTS_MAX: u64 = 100;
 const SOAK_EXCUSED_MAX: usize = 5;

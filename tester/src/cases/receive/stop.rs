@@ -1,4 +1,4 @@
-//! Cases about a paused class: response time, other classes, XON, and expiry.
+//! Cases about a paused class: response time, effect on other classes, XON, and expiry.
 
 use xoff_wire::units::{ClassSet, Nanos};
 

@@ -1,4 +1,4 @@
-//! Congestion by a pause of port 2, which port 1 feels; or of a NIC, port 1, by a program that reads nothing.
+//! Congestion: port 2 pauses the device, so that it must pause port 1. If port 1 is a NIC, a program that reads nothing congests the NIC.
 
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
@@ -51,7 +51,7 @@ impl Congestion {
         Ok(Congestion { sender: FROM, class, stream, is_paused })
     }
 
-    /// Ends the reason of the congestion, so that the frames leave the device.
+    /// Ends the pause that caused the congestion, or lets the program read, so that the frames leave the device.
     pub(super) fn relieve(&self, bench: &mut Bench) -> Moment {
         match bench.examines_nic() {
             true => bench.read_host_socket(),

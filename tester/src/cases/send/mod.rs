@@ -1,5 +1,5 @@
-//! Group `send`: does the device pause its peers when it must, and only then? Port 2 pauses a class, so that frames from
-//! port 1 fill the device's buffer.
+//! Group `send`: does the device pause its peers when PFC requires a pause, and only then? Port 2 pauses a class, so that frames from port
+//! 1 fill the device's buffer.
 
 mod congestion;
 mod format;

@@ -28,14 +28,14 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("send.spurious", "Does the NIC pause nothing while the host reads?", PFC, 2, spurious),
 ];
 
-/// Longest flood.
+/// Longest flood of frames to the NIC.
 const FLOOD: Nanos = Nanos::from_millis(300);
-/// Time after a flood until a pause has ended.
+/// Time after a flood in which the NIC's pauses end.
 const QUIET: Nanos = Nanos::from_millis(50);
 /// Shortest frame, without FCS.
 const SMALL: u32 = 60;
 
-/// Starts frames of `class` to the NIC at its line rate, which no program reads.
+/// Starts frames of `class` to the NIC at line rate; no program reads these frames.
 pub(super) fn flood(bench: &mut Bench, class: Class, size: u32) -> Result<StreamId, Void> {
     let socket = bench.host_socket(FROM)?;
     let rate = bench.port(TO).speed();
@@ -52,7 +52,7 @@ pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Re
 struct Flood {
     /// Length of a frame, without FCS.
     size: u32,
-    /// Line rate, and rate of the frames, in bits per second.
+    /// Line rate and, in `rate`, rate of the frames, in bits per second.
     line: u64,
     rate: u64,
     is_paused: bool,
