@@ -24,7 +24,6 @@ const TWO_FRAMES: u32 = 3_200;
 /// Maximum bytes in the shaper's queue, more than QEMU sends ahead with its option `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
-/// Priority by which this module recognizes its own filters.
 const OURS: u16 = 0x786f;
 
 #[derive(Debug)]

@@ -139,7 +139,6 @@ fn fullest() -> Bytes {
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// Parses the receive queue in bytes from a line of /proc/net/udp.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()

@@ -46,7 +46,6 @@ pub(crate) fn followed<'a>(
     announced.filter(is_readable).filter(|it| own.dcbx == Dcbx::Willing && !is_willing(it))
 }
 
-/// Returns the settings `own`, with lossless classes and DSCP map of the switch that the host follows.
 pub(crate) fn follow(own: &NicSettings, announced: Option<&Announcement>) -> NicSettings {
     let mut settings = own.clone();
     let Some(announced) = followed(own, announced) else { return settings };

@@ -14,7 +14,6 @@ use crate::egress::{MARK, class_of};
 
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
-/// Multicast groups RTNLGRP_LINK and RTNLGRP_TC as bits of a socket address.
 const GROUPS: u32 = 1 | 1 << 3;
 
 /// Offset of the device's index in a notification: behind struct nlmsghdr, in struct ifinfomsg or tcmsg.

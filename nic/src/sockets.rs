@@ -158,7 +158,6 @@ mod tests {
     use crate::config::NicWishes;
     use crate::controller::PauseController;
 
-    /// Calls `test` in a new network namespace, with the receiver at one end of a veth pair and a sender at the other end.
     fn between(test: impl FnOnce(Device, Receiver, PacketSender) + Send + 'static) {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();

@@ -8,16 +8,13 @@ use xoff_netlink::packet_route::link::{LinkAttribute, LinkInfo, LinkMessage, Pro
 /// Maximum number of virtual devices on top of each other; the kernel has the same limit.
 const DEPTH_MAX: usize = 8;
 
-/// Device as the kernel lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Listed {
     index: u32,
     name: String,
     alternative_names: Vec<String>,
     kind: String,
-    /// Index of the device below this one.
     below: Option<u32>,
-    /// True if the device below is in another network namespace.
     is_below_elsewhere: bool,
     master: Option<u32>,
 }
@@ -65,7 +62,6 @@ pub(crate) enum Stacked {
 }
 
 impl Stacked {
-    /// Finds why an agent cannot obey pauses at a device of the thread's network namespace.
     pub(crate) fn at(device: &str) -> Option<Stacked> {
         Stacked::among(&links().ok()?, device)
     }
@@ -98,7 +94,6 @@ impl Stacked {
     }
 }
 
-/// Returns whether a kind of virtual device gets no MAC control; `None` for kinds that are not on top of other devices.
 fn is_deaf(kind: &str) -> Option<bool> {
     match kind {
         "vlan" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bridge" => Some(true),

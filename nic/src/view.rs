@@ -33,11 +33,8 @@ pub struct NicView {
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],
     pub dropped: [Counter; CLASSES],
-    /// Frames in the counter `dropped` whose class was lossless when they were dropped.
     dropped_lossless: Counter,
-    /// Classes whose queue was deleted while they were lossless, as a bit mask.
     deleted_lossless: Counter,
-    /// Classes that became lossless after the start, as a bit mask.
     later_lossless: Counter,
     pub cnms: [Counter; CLASSES],
     pub longest_pause: [Counter; CLASSES],

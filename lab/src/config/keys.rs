@@ -322,7 +322,6 @@ fn container(value: &Value<'_>) -> Parsed<String> {
     name.map(str::to_owned).ok_or_else(|| "the name or id of a container as docker or podman list it".into())
 }
 
-/// Arguments of `xoff nic` that only the lab itself sets for an agent.
 const OF_THE_LAB: [&str; 3] = ["device", "speed", "http"];
 
 pub(crate) const AGENT_FILE: &str = "file";

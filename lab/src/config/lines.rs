@@ -129,7 +129,6 @@ impl Network {
             .fold((0, Bytes::ZERO), |(count, sum), bytes| (count + 1, sum.saturating_add(bytes)))
     }
 
-    /// Returns a configuration for the two AF_XDP ports of a delay line, with the stall budget of the link's switches.
     fn ports(&self, link: usize, has_small_chunks: bool) -> Config {
         let it = &self.links[link];
         let chunks = if has_small_chunks { "small" } else { "whole" };

@@ -19,7 +19,6 @@ const SWITCH_WIDTH: usize = 150;
 const HOST_ROW: usize = BOX_HEIGHT + 10;
 const GAP: usize = 24;
 const ROWS_MAX: usize = 16;
-/// Maximum number of hosts below a switch that are all drawn on one side of its trunk.
 const ONE_SIDE_MAX: usize = 4;
 const STRIP: usize = 40;
 const LANE: usize = 10;

@@ -73,8 +73,6 @@ pub(super) const HOSTS: [&str; 7] = ["host", "device", "address", "sent", "recei
 pub(super) const PORTS: [&str; 8] =
     ["switch", "port", "sent", "received", "queued", "peer held", "held by peer", "dropped"];
 
-/// Formats a number of bytes. With `before`, an earlier number and its age in nanoseconds, formats the rate since
-/// then.
 fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),

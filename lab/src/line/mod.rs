@@ -107,7 +107,6 @@ impl LineState {
     }
 }
 
-/// Records a panic of the line's thread as failure of the line when dropped.
 struct Ending(Arc<LineState>);
 
 impl Drop for Ending {

@@ -22,11 +22,9 @@ use super::impairment::Impairment;
 use super::waiting::{Draws, Waiting};
 
 const BATCH: u32 = 128;
-/// Lowest real-time priority; `xoff nic` agents have a higher one.
 const PRIORITY: i32 = 1;
 /// Maximum sleep of the thread, so that it notices commands.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Sleep before another attempt while a device refuses frames.
 const BUSY: Nanos = Nanos::from_micros(20);
 
 pub(super) struct Relay {

@@ -23,7 +23,6 @@ pub(super) struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Creates a queue for up to `capacity` layer-1 bytes. Late frames leave at most at `rate`.
     pub(super) fn new(capacity: Bytes, rate: BitRate) -> Waiting<T> {
         let (frames, express) = (VecDeque::new(), VecDeque::new());
         let (last_due, free_at) = (Nanos::ZERO, Nanos::ZERO);
@@ -58,7 +57,6 @@ impl<T> Waiting<T> {
         due(&self.express).min(due(&self.frames).max(self.free_at))
     }
 
-    /// Removes the next frame that is due; returns the time when it was due, and the frame.
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, T)> {
         let is_free = self.free_at <= now || !self.express.is_empty();
         let queue = if self.express.is_empty() { &mut self.frames } else { &mut self.express };

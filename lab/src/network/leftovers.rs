@@ -25,7 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Start time in clock ticks since boot.
     started: u64,
     /// Parent's process id; unused in a [`Mark`].
     parent: i32,

@@ -148,10 +148,6 @@ impl LinkChange {
         delay_ns.is_some() || jitter_ns.is_some() || loss_per_billion.is_some() || mac_control.is_some()
     }
 
-    /// Returns the index of the end in `from`; `None` for both ends.
-    ///
-    /// # Errors
-    /// Fails if `from` is no end of the link.
     pub(super) fn sending_end(&self, status: &LinkStatus) -> Result<Option<usize>, Refusal> {
         let Some(from) = &self.from else { return Ok(None) };
         let end = status.ends.iter().position(|end| end.node == *from);
@@ -224,7 +220,6 @@ impl Wire {
         self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how often and how long the link was down. `dropped` reads the link's losses so far.
     pub(super) fn downs(&self, dropped: impl FnOnce() -> DroppedAt) -> Downs {
         let cut = self.cut();
         match cut.since {
@@ -348,7 +343,6 @@ impl Wire {
         Ok(warnings)
     }
 
-    /// Carries out a checked change; returns a warning. `dropped` reads the link's losses so far.
     pub(super) fn change(
         &self,
         change: &LinkChange,

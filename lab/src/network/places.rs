@@ -21,7 +21,6 @@ pub(super) struct Found {
     pub(super) origin: Option<Origin>,
 }
 
-/// File by which the host's namespace was found.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     file: PathBuf,

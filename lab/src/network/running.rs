@@ -29,7 +29,6 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Device group of all switch ports, deleted by one request.
 const PORTS: u32 = 1;
-/// UDP discard port (RFC 863), at which no program listens.
 const DISCARD: u16 = 9;
 
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use socket2::{Domain, SockFilter, Socket, Type};
 
 use crate::{Device, LabError};
 
-/// EtherTypes of MAC control, CNMs and tagged CNMs.
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 

@@ -62,7 +62,6 @@ impl NetworkView {
         Ok(warnings)
     }
 
-    /// Reloads the switches at a link with `rates`. If one switch refuses, all return to the rates `before`.
     fn apply(&self, number: usize, rates: LinkRates, before: LinkRates) -> Result<Vec<String>, Refusal> {
         let network = &self.network;
         if rates == before {

@@ -442,7 +442,6 @@ fn place(host: &Host) -> String {
     }
 }
 
-/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };

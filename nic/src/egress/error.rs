@@ -17,10 +17,7 @@ pub enum EgressError {
         "this kernel has no queueing discipline that can stop a class ({tried}): it needs CONFIG_NET_SCH_PLUG or \
          CONFIG_NET_SCH_TBF (`modprobe sch_plug`, `modprobe sch_tbf`)"
     )]
-    NoLeaf {
-        /// Kinds of queueing discipline that were tried, each with the kernel's error.
-        tried: String,
-    },
+    NoLeaf { tried: String },
     #[error(
         "{source}; the queues of a host that obeys PFC need CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_BPF (`modprobe sch_htb`, \
          `modprobe cls_bpf`), and CAP_NET_ADMIN"
@@ -35,11 +32,7 @@ pub enum EgressError {
     )]
     Replaced { device: String, root: String },
     #[error("{device} is not completely restored: {}", warnings.join("; "))]
-    NotPutBack {
-        device: String,
-        /// Settings that could not be restored, with the reasons.
-        warnings: Vec<String>,
-    },
+    NotPutBack { device: String, warnings: Vec<String> },
     #[error(transparent)]
     Tc(#[from] TcError),
     #[error(transparent)]

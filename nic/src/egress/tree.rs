@@ -504,7 +504,6 @@ impl Tree {
     }
 }
 
-/// Returns the filters at the root: one that drops wake frames, then the classifier.
 fn filters(settings: &EgressSettings) -> [Filter; 2] {
     let waker = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
     let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };

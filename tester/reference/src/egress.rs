@@ -60,7 +60,6 @@ pub struct Egress {
     queues: [VecDeque<Rc<Packet>>; CLASSES],
     bytes: [u64; CLASSES],
     turn: usize,
-    /// Frames that class `turn` may still send before it is the next class's turn.
     left: u32,
     queued: u64,
 }

@@ -10,9 +10,7 @@ const UNASKED_NS: u64 = 50_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Hold {
     is_wanted: bool,
-    /// Time of the next refresh in nanoseconds, while the peer is paused.
     refresh: Option<u64>,
-    /// Time when the port no longer wanted the pause, in nanoseconds.
     ended: u64,
 }
 

@@ -7,7 +7,6 @@ use xoff_netlink::{Conversation, link_named};
 
 pub struct Links {
     conversation: Conversation,
-    /// Device of each port, and whether its link was up at the last poll.
     devices: Vec<(String, bool)>,
 }
 

@@ -12,7 +12,6 @@ pub struct Pauses {
     speed_bps: u64,
     lossless: u8,
     defects: Defects,
-    /// Time at which each class's pause ends, in nanoseconds.
     until: [u64; CLASSES],
     /// Frames of each class that still leave after XOFF, with the defect `stops-late`.
     late: [u32; CLASSES],

@@ -9,7 +9,6 @@ const OPCODE_PAUSE: u16 = 0x0001;
 const OPCODE_PFC: u16 = 0x0101;
 /// Minimum length of a PFC frame: from the destination address to the last pause time, in bytes.
 const LEN_MIN: usize = 34;
-/// Length of a sent frame in bytes, without FCS.
 const LEN: usize = 60;
 
 /// Classes that a PFC frame enables, and their pause times in quanta.

@@ -27,7 +27,6 @@ const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
 /// Longest sleep between two polls while frames arrive or leave. At other times the longest sleep is `SLEEP`.
 const NAP: Nanos = Nanos(25_000);
 const SLEEP: Nanos = Nanos(500_000);
-/// Time without frames after which sleeps last `SLEEP` instead of `NAP`.
 const BUSY_NS: u64 = 20_000_000;
 /// Maximum time without a sleep, because the kernel throttles a real-time thread that never sleeps.
 const WORK_NS: u64 = 750_000;
@@ -114,7 +113,6 @@ pub fn run(
     counters.map_or(Ok(()), |path| write(&switch, path))
 }
 
-/// Sends all due frames of a port. Returns true if the port sent any frame.
 fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<bool, RunError> {
     if station.is_removed() {
         return Err(RunError::Removed(station.facts().device.clone()));

@@ -165,7 +165,6 @@ impl Switch {
         }
     }
 
-    /// Returns why port `to` drops the packet, or `None` if its egress queue accepts the packet.
     fn refusal(&self, to: usize, packet: &Packet, now: u64) -> Option<Reason> {
         let (port, class) = (&self.ports[to], packet.class);
         let is_lossy = self.settings.lossless & 1 << class == 0;

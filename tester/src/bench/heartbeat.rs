@@ -5,9 +5,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::{Arrival, Bench, Flow, Void};
 use crate::setup::PortKind;
 
-/// Shortest silence of the heartbeat that counts as a stall of the device.
 const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(5);
-/// Rate on the line of 1,000 heartbeats a second.
 const HEARTBEAT: BitRate =
     BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
 /// Length of a heartbeat frame without FCS: above the Ethernet minimum, because a defective device may drop shortest frames.

@@ -16,9 +16,7 @@ use super::{Bench, Moment, Void};
 
 /// Bytes that the socket may queue: more than usual limits of `xoff nic --pause-above`.
 const BUFFER: usize = 8 << 20;
-/// Maximum number of datagrams that the bench reads between two polls.
 const BATCH: usize = 256;
-/// Headers of a frame before its UDP payload: Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
 /// First bytes of a stamp ([`xoff_host::payload`]).
 const MAGIC: [u8; 2] = [0x78, 0x6f];
@@ -58,7 +56,6 @@ impl HostSocket {
     }
 }
 
-/// Parses a datagram of a stream.
 fn arrival(bytes: &[u8], epoch: u16, when: Moment) -> Option<(Arrival, Nanos)> {
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     if bytes.len() < STAMP_LEN || bytes[..2] != MAGIC || bytes[2..4] != epoch.to_be_bytes() {

@@ -54,7 +54,6 @@ impl Line {
         }
     }
 
-    /// Appends received frames, each with the kernel's stamp if it has one.
     pub(super) fn receive(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) {
         if let Line::Station(station) = self {
             station.receive_stamped(frames);
@@ -90,7 +89,6 @@ impl Line {
         }
     }
 
-    /// Sends a frame of `len` bytes that `write` fills. Returns false if no frame memory is free.
     pub(super) fn send(&mut self, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
         match self {
             Line::Station(station) => {
@@ -130,7 +128,6 @@ impl Line {
         }
     }
 
-    /// Returns whether the kernel has sent all frames.
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Line::Station(station) => station.committed() == Bytes::ZERO || station.is_removed(),

@@ -49,9 +49,7 @@ use timeline::SentControl;
 const NAP_MAX: Nanos = Nanos::from_micros(40);
 /// Time before a frame is due during which the bench polls without sleep.
 const SPIN: Nanos = Nanos::from_micros(30);
-/// Shortest stall of the tester that is recorded.
 const STALL_MIN: Nanos = Nanos::from_micros(100);
-/// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
 /// Maximum time for the last XON to leave a port.
@@ -100,7 +98,6 @@ pub struct Bench {
     epoch: u16,
     interrupt: Arc<AtomicBool>,
     wakers: Rc<[OwnedFd]>,
-    /// Start and length of each stall of the tester.
     stalls: Vec<(Nanos, Nanos)>,
     last_step: Nanos,
     /// End of the last intended sleep, which is no stall.
@@ -409,13 +406,11 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns whether a pause of the device is in force at any port.
     fn is_paused(&mut self) -> bool {
         let time = now();
         self.ports.iter_mut().any(|port| !port.is_free(time))
     }
 
-    /// Sends XON for all classes on all ports except a NIC under test.
     fn resume_everything(&mut self) {
         for port in 0..self.ports.len() {
             if self.ports[port].settings.kind == PortKind::Kernel {
@@ -469,7 +464,6 @@ impl Bench {
         Ok(())
     }
 
-    /// Sends a port's due frames, earliest first.
     fn transmit(&mut self, index: usize) {
         let port = &mut self.ports[index];
         let end = self.last_step.after(port.turn());

@@ -22,17 +22,14 @@ impl Pace {
         Pace { speed, behind_max, free: Nanos::ZERO }
     }
 
-    /// Returns when the line is free for the next frame.
     pub(super) fn free(&self) -> Nanos {
         self.free
     }
 
-    /// Returns the longest time on the line that a late port catches up.
     pub(super) fn behind_max(&self) -> Nanos {
         self.behind_max
     }
 
-    /// Occupies the line with a frame that takes `bytes` on the line.
     pub(super) fn send(&mut self, now: Nanos, bytes: Bytes) {
         let begin = Nanos(self.free.0.max(now.0.saturating_sub(self.behind_max.0)));
         self.free = begin.after(self.speed.time_of(bytes));

@@ -44,7 +44,6 @@ pub struct TestPort {
     pace: Pace,
     commit: Bytes,
     frames: Vec<(Frame, Option<Nanos>)>,
-    /// Copy of a received frame that spans several memory chunks.
     whole: Vec<u8>,
 }
 

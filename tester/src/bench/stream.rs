@@ -64,7 +64,6 @@ impl Flow {
     }
 }
 
-/// UDP destination port of test frames that no program receives.
 const DISCARD: u16 = 9;
 const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;

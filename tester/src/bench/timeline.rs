@@ -17,7 +17,6 @@ pub(super) struct SentControl {
 }
 
 impl SentControl {
-    /// Records a MAC control frame that the tester sent; returns `None` for any other frame.
     pub(super) fn of(bytes: &[u8], when: Moment) -> Option<SentControl> {
         let header = Header::parse(bytes).ok().filter(MacControl::is_mac_control)?;
         let words = match MacControl::parse(&header, bytes) {

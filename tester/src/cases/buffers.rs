@@ -40,9 +40,7 @@ const HOLD_MAX: Nanos = Nanos::from_millis(150);
 const FILL_MAX: Nanos = Nanos::from_millis(100);
 /// Maximum time from an empty queue to the device's XON.
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Longest interval between frames that fill the device.
 const GAP: Nanos = Nanos::from_micros(200);
-/// Bytes that the line can carry during a short resumption.
 const STEP_BYTES: u64 = 2_000;
 const STEPS_MAX: usize = 2_000;
 

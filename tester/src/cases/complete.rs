@@ -10,10 +10,8 @@ use crate::judgement::Judgement;
 pub(super) const DRAIN: Nanos = Nanos::from_secs(3);
 /// Maximum number of frames a second that the tester sends and receives on one core.
 const FRAMES_MAX: u64 = 150_000;
-/// Bytes of a frame on the line beside its content: FCS, preamble and gap.
 pub(super) const AROUND: u64 = 24;
 
-/// Waits until all frames of the streams have arrived, at most [`DRAIN`].
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
     bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0)).map(drop)
 }

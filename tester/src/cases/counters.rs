@@ -26,7 +26,6 @@ pub(super) const CASES: &[Case] = &[
     case("counters.drops", "Does the device count the frames that it drops?", drops),
 ];
 
-/// Maximum time until the device's counters contain the last frames.
 const SETTLE: Nanos = Nanos::from_secs(3);
 const READINGS_MAX: usize = 5;
 const FRAMES: u64 = 1_000;
@@ -41,7 +40,6 @@ const COMMAND_MAX: &str = "10";
 /// Exit codes of `timeout` after SIGTERM and after SIGKILL.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
-/// Runs the `counters` command of the setup file.
 fn read(bench: &Bench) -> Result<Counters, Void> {
     let Some(command) = &bench.setup.device.counters else {
         return Err(Void::NotPossible("the setup file has no `counters` command".into()));
@@ -79,7 +77,6 @@ fn parse(text: &str) -> Result<Counters, String> {
         .collect()
 }
 
-/// Expected growth of a counter, given the frames on the wire.
 struct Expected {
     key: Key,
     frames: u64,

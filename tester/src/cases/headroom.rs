@@ -29,7 +29,6 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// Length without FCS of the frames that search for the headroom.
 const SIZE: u32 = 1_000;
 const HOLD_MAX: Nanos = Nanos::from_millis(150);
 const FILL_MAX: Nanos = Nanos::from_millis(100);

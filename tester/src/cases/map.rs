@@ -35,7 +35,6 @@ const fn case(id: &'static str, title: &'static str, source: &'static str, run: 
 const FRAMES: u64 = 2;
 const HOLD: Nanos = Nanos::from_millis(150);
 const ECT: u8 = 0b10;
-/// Number of packets that congest the queue in the case `map.ecn`.
 const QUEUED: u64 = 2_000;
 
 fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -163,7 +162,6 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
 struct Marked {
     marked: u64,
     all: u64,
-    /// Packets that arrived during the pause.
     early: u64,
 }
 

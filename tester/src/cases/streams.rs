@@ -78,12 +78,10 @@ fn free_class(bench: &Bench) -> Class {
     markable(bench).iter().find(|class| !lossless.contains(*class)).unwrap_or_else(|| self::lossless(bench))
 }
 
-/// Returns the first frame of a stream that certainly arrived after `time`.
 pub(super) fn first_after(bench: &Bench, stream: StreamId, time: Nanos) -> Option<Arrival> {
     bench.arrivals_of(stream).find(|arrival| arrival.when.earliest >= time).copied()
 }
 
-/// Returns the last frame of a stream that certainly arrived before `time`.
 pub(super) fn last_before(bench: &Bench, stream: StreamId, time: Nanos) -> Option<Arrival> {
     bench.arrivals_of(stream).filter(|arrival| arrival.when.latest <= time).last().copied()
 }
@@ -119,7 +117,6 @@ pub(super) fn require_held(bench: &Bench, begin: Nanos) -> Result<(), Void> {
     bench.require_steady(begin, Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 2))
 }
 
-/// Pause of a stream that the device must obey.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {
     pub class: Class,

@@ -80,7 +80,6 @@ pub(super) fn times(device: &DeviceSettings) -> [Nanos; 2] {
     [detection, device.watchdog_restore.unwrap_or(detection)]
 }
 
-/// Waits until the watchdog has restored the class.
 fn settle(bench: &mut Bench) -> Result<(), Void> {
     let [_, restore] = times(&bench.setup.device);
     bench.run_for(Nanos(restore.0 * 2).after(POLL))

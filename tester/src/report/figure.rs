@@ -211,7 +211,6 @@ fn is_drawable(number: f64) -> bool {
     number.abs() < 1e300
 }
 
-/// Returns the lowest and the highest value, or a range around a single value.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));

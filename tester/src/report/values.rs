@@ -21,7 +21,6 @@ pub(super) fn value(value: f64, unit: &str) -> String {
     }
 }
 
-/// Converts a time to nanoseconds; `None` for another unit.
 pub(super) fn nanos(value: f64, unit: &str) -> Option<f64> {
     let factor = match unit {
         "ns" => 1.0,

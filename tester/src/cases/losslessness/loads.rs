@@ -13,7 +13,6 @@ const PAUSE: Nanos = Nanos::from_millis(2);
 /// Frame sizes without FCS, each with its number among 12 frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
-/// Starts the heartbeat, and makes the receiver only count frames.
 fn start(bench: &mut Bench) -> Result<(), Void> {
     start_heartbeat(bench)?;
     bench.only_count(TO);

@@ -14,7 +14,6 @@ const TIMES: usize = 18;
 const PADDING: usize = 34;
 const SHORT: u16 = QUANTA_MAX / 3;
 
-/// Name of a changed PFC frame, and the change.
 type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
 
 /// Judges that changed PFC frames of the lowest lossless class pause nothing.

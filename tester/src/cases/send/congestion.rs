@@ -22,7 +22,6 @@ pub(super) struct Congestion {
     pub is_paused: bool,
 }
 
-/// Returns the rate of the stream: a quarter of the line rate, at most 400 Mb/s.
 fn rate(bench: &Bench) -> BitRate {
     let speed = bench.port(FROM).speed().bits_per_second();
     BitRate::new((speed / 4).min(400_000_000)).expect("the rate is not zero")
@@ -33,7 +32,6 @@ pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
 }
 
 impl Congestion {
-    /// Congests the device until it pauses the sender.
     pub(super) fn begin(bench: &mut Bench) -> Result<Congestion, Void> {
         let class = lossless(bench);
         if bench.examines_nic() {

@@ -28,11 +28,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("send.spurious", "Does the NIC pause nothing while the host reads?", PFC, 2, spurious),
 ];
 
-/// Longest flood of frames to the NIC.
 const FLOOD: Nanos = Nanos::from_millis(300);
 /// Time after a flood in which the NIC's pauses end.
 const QUIET: Nanos = Nanos::from_millis(50);
-/// Shortest frame, without FCS.
 const SMALL: u32 = 60;
 
 /// Starts frames of `class` to the NIC at line rate; no program reads these frames.
@@ -47,7 +45,6 @@ pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Re
     bench.run_until(FLOOD, |bench| bench.controls(TO)[earlier..].iter().any(|frame| frame.is_xoff(class)))
 }
 
-/// Result of a flood.
 #[derive(Clone, Copy, Debug)]
 struct Flood {
     /// Length of a frame, without FCS.

@@ -8,7 +8,6 @@ use crate::cases::streams::{FROM, TO, lossless, markable, start_heartbeat};
 use crate::judgement::Judgement;
 
 pub(super) const CONGESTED: Nanos = Nanos::from_millis(200);
-/// Largest packet of a stream that congests a lossy class.
 const LARGE: u32 = 1_500;
 
 /// Judges that a port received XOFF for `allowed` classes only.

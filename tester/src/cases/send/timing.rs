@@ -8,7 +8,6 @@ use crate::cases::complete::require_complete;
 use crate::cases::streams::{TO, lossless, micros, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Time for which congestion lasts after the first XOFF.
 const CONGESTED: Nanos = Nanos::from_millis(50);
 const REFRESH_MAX: Nanos = Nanos::from_millis(1_500);
 const INCAST: Nanos = Nanos::from_millis(300);
