@@ -69,7 +69,7 @@ impl Device {
         Ok(read_link(&self.namespace, &self.name)?.header.flags.contains(LinkFlags::Up))
     }
 
-    /// Sets a veth device and its peer's carrier up or down.
+    /// Sets a veth device, and so its peer's carrier, up or down.
     pub fn set_up(&self, up: bool) -> Result<(), LabError> {
         let what = format!("set {} {}", self.name, if up { "up" } else { "down" });
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
@@ -110,8 +110,7 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries. Without any, the kernel reorders and drops frames, uncounted, while it
-    /// resolves addresses.
+    /// Adds stale neighbour entries. Without entries, the kernel reorders frames and drops some uncounted while it resolves addresses.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,

@@ -1,7 +1,6 @@
 //! Thread of the agent `xoff nic`, which applies each change of the [`PauseController`] by a netlink message.
 //!
-//! Before it stops a class, it sends the end of the pause to the [`Guard`]. So the guard resumes the class on time if this thread dies or
-//! stalls.
+//! Before the thread stops a class, it sends the end of the pause to the [`Guard`], which opens the class if the thread dies or stalls.
 
 mod check;
 mod reclaim;

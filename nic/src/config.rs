@@ -1,4 +1,4 @@
-//! Settings of a host's agent (`xoff nic FILE`). Arguments override the file, which overrides the defaults.
+//! Settings of a host's agent (`xoff nic FILE`). Arguments override the agent file, which overrides the defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Pause controller of a host: decides from frames and the time when to stop, start or limit a class. A [`Gate`] processes pauses and
-//! rates (GFC), as in the dataplane.
+//! Pause controller of a host: decides from frames and the time when to stop, start or limit a class. A [`Gate`] processes pauses and rates
+//! (GFC), as in the switch's dataplane.
 //!
 //! QCN has one reaction point per class, because queueing disciplines know no flows. The priority in a CNM gives the class.
 

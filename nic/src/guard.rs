@@ -77,7 +77,7 @@ impl Message {
 
 #[derive(Debug)]
 pub struct GuardEvents {
-    /// Classes that the guard opened; the agent must stop paused ones again.
+    /// Classes that the guard opened; the agent must stop those again that are still paused.
     pub opened: ClassSet,
     pub replaced: Option<io::Result<()>>,
 }

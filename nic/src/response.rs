@@ -1,7 +1,7 @@
 //! Response time of this host: from the arrival of a pause frame to the confirmed stop.
 //!
-//! The recommended `peer_response` covers the maximum of the last [`WINDOW`] pauses, because the switch drops even a single frame that is
-//! later.
+//! The recommended `peer_response` covers the maximum of the last [`WINDOW`] pauses, because the switch may drop even a single frame that
+//! arrives later.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};

@@ -28,7 +28,7 @@ pub struct NicView {
     pub ifindex: u32,
     pub(crate) address: Counter,
     pub leaf: &'static str,
-    /// Counters of the port. The agent copies the kernel's counters every second.
+    /// Counters of the host's port, into which the agent copies the kernel's counters every second.
     pub counters: Arc<Counters>,
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],

@@ -4,7 +4,7 @@ use xoff_wire::units::Nanos;
 
 use crate::report::{Figure, Measurement, Verdict};
 
-/// Result of one run of a case. The case passes if no requirement failed and no doubt was added.
+/// Result of one run of a case. The case passes if no requirement failed and nothing made the verdict "cannot tell".
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
     failures: Vec<String>,

@@ -1,5 +1,5 @@
-//! `xoff` with a custom policy, "equal shares". A peer is paused when its port holds more than an equal share of an egress queue's
-//! bytes, and resumed at half of that. PFC's thresholds also apply, so no frame is lost.
+//! `xoff` with a custom policy, "equal shares". A peer is paused when its port holds more than an equal share of an egress queue's bytes,
+//! and resumed at half of that share. PFC's thresholds also apply, so no frame is lost.
 
 use std::process::ExitCode;
 

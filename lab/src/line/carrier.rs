@@ -1,4 +1,4 @@
-//! Carrier of a link with a delay line: a device loses it while the device at the other end is down.
+//! Carrier of a link with a delay line: the device at one end loses its carrier while the device at the other end is down.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};

@@ -1,4 +1,4 @@
-//! Counters of a delay line, by direction.
+//! Counters of the frames on a delay line, by direction.
 
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::counter::Counter;

@@ -1,4 +1,4 @@
-//! Thread of a delay line: receives frames at two AF_XDP ports, and sends each at the other port when its delay has passed.
+//! Thread of a delay line: receives frames at two AF_XDP ports, and sends each frame at the other port when the frame's delay has passed.
 
 use std::io;
 use std::mem;

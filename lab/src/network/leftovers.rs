@@ -1,7 +1,7 @@
 //! Removes what killed labs left: programs, devices in existing namespaces, and the socket.
 //!
-//! A lab marks each namespace's loopback device with its name, process id and start time. If that process is dead, the next lab ends all
-//! processes in the namespace. In existing namespaces it deletes only marked devices.
+//! A lab marks the loopback device of each namespace with the lab's name, process id and start time. If that process is dead, the next lab
+//! ends all processes in the namespace. In namespaces older than the dead lab, the next lab deletes only marked devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};

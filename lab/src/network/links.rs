@@ -60,7 +60,8 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because a link was down, at all ports: drops count at the ingress port.
+    /// Lossless frames that the switch at each end dropped because a link was down. Drops at all ports of the switch count, because they
+    /// are counted at the ingress port.
     pub link_down: [u64; 2],
     pub line: u64,
 }

@@ -1,4 +1,4 @@
-//! Network of switches, and of hosts that run any programs (`xoff lab`). It ends with its process.
+//! Network of switches, and of hosts that run any programs (`xoff lab`). The network ends with the process that runs it.
 
 pub mod account;
 mod agents;

@@ -1,4 +1,5 @@
-//! Existing namespaces of hosts, kept open because a process may end and its id may be reused.
+//! Namespaces of hosts that existed before the lab, kept open because the process that identifies a namespace may end, and its id be
+//! reused.
 
 use std::fs::{self, File};
 use std::io;

@@ -71,7 +71,7 @@ impl NetworkStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostStatus {
     pub name: String,
-    /// Kind and name of the namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
+    /// Kind and name of the host's namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
     /// Reason why the host's programs are no longer at the lab's devices.
     #[serde(default)]
@@ -107,9 +107,9 @@ pub struct InterfaceCounters {
     pub rx_frames: u64,
     pub rx_bytes: u64,
     pub tx_dropped: u64,
-    /// Frames lost on receipt, except control frames to hosts without agent.
+    /// Frames that the device lost on receipt, except control frames to hosts without agent.
     pub rx_dropped: u64,
-    /// Frames dropped by the queueing discipline, without lossy ones if an agent separates classes.
+    /// Frames dropped by the device's queueing discipline, without lossy frames if an agent separates classes.
     pub queue_dropped: u64,
     pub queue_dropped_lossy: u64,
 }

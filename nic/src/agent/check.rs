@@ -1,5 +1,4 @@
-//! Checks and repairs of the agent's queues. If another program changes the queues, frames of paused classes may
-//! leave.
+//! Checks and repairs the agent's queues, because frames of paused classes may leave after another program changed the queues.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 

@@ -1,5 +1,5 @@
-//! A program behind the NIC under test: a UDP socket of this machine, which reads only when the case permits. It reads
-//! limited broadcasts, so the NIC's interface needs no address.
+//! A program behind the NIC under test: a UDP socket of this machine, which reads only when the case permits. The socket reads limited
+//! broadcasts, so the NIC's interface needs no address.
 
 use std::ffi::OsString;
 use std::io;
@@ -95,7 +95,7 @@ impl Bench {
         Ok(socket.udp_port)
     }
 
-    /// Lets the socket read from now on.
+    /// Lets the socket of [`Bench::host_socket`] read from now on.
     pub fn read_host_socket(&mut self) -> Moment {
         self.socket.iter_mut().for_each(|socket| socket.reads = true);
         Moment { earliest: now(), latest: now() }

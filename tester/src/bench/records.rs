@@ -1,4 +1,4 @@
-//! Records of received frames.
+//! Records of the frames that a test port received.
 
 use xoff_host::Tracker;
 use xoff_wire::units::{Bytes, Class, Nanos, Quanta};

@@ -1,4 +1,4 @@
-//! Plot of a case: rates of the received classes, and the PFC frames of both sides.
+//! Plot of a case: rates of the received classes, and the PFC frames of device and tester.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta};
 use xoff_wire::{Header, MacControl};

@@ -1,5 +1,5 @@
-//! Group `buffers`: measures the thresholds of XOFF and XON. Port 2 pauses the class while frames from port 1 slowly
-//! fill the device. Short resumptions then drain it step by step.
+//! Group `buffers`: measures the thresholds of XOFF and XON. Port 2 pauses the class while frames from port 1 slowly fill the device. Short
+//! resumptions then drain the device step by step.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 

@@ -1,4 +1,4 @@
-//! Data of a report, as in its JSON file.
+//! Data of a report, in the structure of the report's JSON file.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
