@@ -39,7 +39,9 @@ def annotations():
         text = (ROOT / file).read_text()
         of_file = OF_FILE.findall(text)
         if len(of_file) > 1:
-            sys.exit(f"{file}: only one line `// This file proves promises of SPECIFICATION.md: ID` may stand in a file")
+            sys.exit(
+                f"{file}: only one line `// This file proves promises of SPECIFICATION.md: ID` may stand in a file"
+            )
         for ids, test in TEST.findall(text):
             if ids or of_file:
                 yield PurePosixPath(file), test, (ids or of_file[0]).split(", ")
