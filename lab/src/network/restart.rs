@@ -12,7 +12,6 @@ use super::links::Refusal;
 use super::running::{source, switch_config};
 use super::view::{Restart, RestartedPart, SwitchState};
 use super::{NetworkError, RunningNetwork, leftovers};
-use crate::Device;
 use crate::config::{End, LinkRates, Network, Place};
 use crate::switches::SwitchHandle;
 
