@@ -15,7 +15,7 @@ pub trait Choice: Copy + PartialEq + 'static {
     }
 }
 
-/// How a switch spreads frames over equal-cost paths, or over members of a group.
+/// Method by which a switch spreads frames over equal-cost paths, or over members of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpreadKind {
     /// All frames of a flow take the same path.

@@ -289,7 +289,7 @@ pub(crate) enum MemoryModel {
 
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// Whether thresholds that are given for 1 Gb/s grow with the port's speed.
+/// Choice between thresholds as given, and thresholds that are given for 1 Gb/s and grow with the port's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]

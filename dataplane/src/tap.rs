@@ -29,7 +29,7 @@ pub struct Sighting {
     pub event: FrameEvent,
 }
 
-/// What happened to an observed frame: received, sent to the driver, or dropped.
+/// Event of an observed frame: received, sent to the driver, or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum FrameEvent {

@@ -104,7 +104,7 @@ fn stopped_switch_reports_that_nobody_read_its_recording() {
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     let _unread: File = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let exit = recorded_into(pipe);
-    assert_cut(&exit, "the reader has taken nothing for");
+    assert_cut(&exit, "the reader of the file or pipe has read nothing for");
     assert!(!exit.stderr.contains("missing=0"), "{}", exit.stderr);
 }
 

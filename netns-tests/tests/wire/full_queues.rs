@@ -91,7 +91,7 @@ fn ingress_count_excludes_forwarded_frames_if_so_configured() {
     bed.finish(switch);
 }
 
-/// These two settings together are called PFC_wstop in the paper on CaPFC.
+/// The paper on CaPFC calls these two settings together PFC_wstop.
 #[test]
 fn until_forwarded_accounting_is_lossless_if_full_queue_stops() {
     unstalled(|| {

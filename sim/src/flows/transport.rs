@@ -18,7 +18,7 @@ pub struct HostSettings {
     pub tcp: Option<TcpHosts>,
     /// Maximum payload of a frame without TCP, in bytes.
     pub payload_max: u32,
-    /// How hosts obey pauses of classes.
+    /// Obedience of hosts to pauses of classes.
     pub obedience: Obedience,
     /// True if hosts obey pauses of single flows (OFC).
     pub obeys_flows: bool,

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use xoff_netlink::Nexthop;
@@ -13,7 +12,7 @@ use xoff_netlink::packet_route::route::{
 };
 use xoff_wire::units::MacAddr;
 
-use super::tables::{KernelLink, RouteKey, RouteKind, Station, Via};
+use super::tables::{KernelLink, Nexthops, RouteKey, RouteKind, Station, Via};
 
 /// Minimum IPv6 MTU (RFC 8200, 5).
 const IPV6_MTU_LEAST: u32 = 1280;
@@ -77,9 +76,6 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
 fn mac(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
-
-/// Next-hop objects by id.
-pub(super) type Nexthops = BTreeMap<u32, Nexthop>;
 
 /// Parses a route. Returns `None` for a cached route, and for one that applies only to a type of service or to a source. A unicast route
 /// has no path if its next-hop object is not in `nexthops`.

@@ -25,8 +25,8 @@ use xoff_netlink::{
 };
 use xoff_wire::units::{Nanos, Site};
 
-use super::messages::{self, Nexthops};
-use super::tables::{Built, Configured, KernelLink, RouteKey, RouteKind, Row, Station, Tables};
+use super::messages;
+use super::tables::{Built, Configured, KernelLink, Nexthops, RouteKey, RouteKind, Row, Station, Tables};
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 const GATHER: Duration = Duration::from_millis(2);

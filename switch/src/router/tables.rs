@@ -14,11 +14,14 @@ use xoff_config::shell::RouterInterface;
 use xoff_dataplane::routing::{Fib, Interface, Lpm, NextHop, Routes, Target};
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_flow_control::settings::Spread;
+use xoff_netlink::Nexthop;
 use xoff_wire::ip::Address;
 use xoff_wire::units::{MacAddr, Site};
 
-use super::messages::Nexthops;
 use super::presence::Presence;
+
+/// Next-hop objects by id.
+pub(super) type Nexthops = BTreeMap<u32, Nexthop>;
 
 /// Numbers of the kernel's routing tables (RT_TABLE_*).
 pub mod table {

@@ -71,7 +71,7 @@ impl Kept {
         let to = tell.clone();
         spawn(move || _ = signals.forever().try_for_each(|signal| to.send(Event::Signal(signal))))?;
         let watched = Arc::downgrade(up.view());
-        spawn(move || tell_lost_namespaces(&watched))?;
+        spawn(move || report_lost_namespaces(&watched))?;
         Ok(Kept { _page: page, up, events, tell, _claim: claim, _log: log })
     }
 
@@ -181,11 +181,11 @@ pub(super) fn run(
 }
 
 /// Reports each host whose namespace is gone or was replaced, once.
-fn tell_lost_namespaces(view: &Weak<NetworkView>) {
-    let mut told = BTreeSet::new();
+fn report_lost_namespaces(view: &Weak<NetworkView>) {
+    let mut reported = BTreeSet::new();
     while let Some(lost) = view.upgrade().map(|view| view.lost_namespaces()) {
         for (host, reason) in lost {
-            if told.insert(host) {
+            if reported.insert(host) {
                 tracing::error!(
                     "{reason}, so the host's programs are not at the lab's devices; end the lab and start it again"
                 );

@@ -2,7 +2,6 @@
 
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
-use super::nic;
 use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
 use crate::cases::complete::require_complete;
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
@@ -10,6 +9,8 @@ use crate::judgement::Judgement;
 
 /// Longest wait for an XOFF, and longest pause of port 2.
 const LIMIT: Nanos = Nanos::from_secs(3);
+/// Maximum time until a flooded NIC pauses its peer.
+const FLOOD_MAX: Nanos = Nanos::from_millis(300);
 const SIZE: u32 = 1_000;
 
 /// Stream of the lowest lossless class that congests the device.
@@ -31,12 +32,24 @@ pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
     Flow::new(FROM, TO, class).size(SIZE).rate(rate(bench))
 }
 
+/// Starts frames of `class` to the NIC at line rate; no program reads these frames.
+pub(super) fn flood(bench: &mut Bench, class: Class, size: u32) -> Result<StreamId, Void> {
+    let socket = bench.host_socket(FROM)?;
+    let rate = bench.port(TO).speed();
+    bench.stream(Flow::new(TO, FROM, class).size(size).rate(rate).to_socket(socket))
+}
+
+/// Waits until the NIC pauses `class`, by a MAC control frame after the first `earlier`. Returns whether it did.
+pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Result<bool, Void> {
+    bench.run_until(FLOOD_MAX, |bench| bench.controls(TO)[earlier..].iter().any(|frame| frame.is_xoff(class)))
+}
+
 impl Congestion {
     pub(super) fn begin(bench: &mut Bench) -> Result<Congestion, Void> {
         let class = lossless(bench);
         if bench.examines_nic() {
-            let stream = nic::flood(bench, class, SIZE)?;
-            let is_paused = nic::await_pause(bench, class, 0)?;
+            let stream = flood(bench, class, SIZE)?;
+            let is_paused = await_pause(bench, class, 0)?;
             if bench.controls(TO).is_empty() {
                 return Err(Void::NotPossible("the NIC sent no PFC in a flood; see send.before-loss".into()));
             }

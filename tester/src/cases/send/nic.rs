@@ -3,9 +3,10 @@
 
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
+use super::congestion::{await_pause, flood};
 use super::silence::{CONGESTED, require_only};
 use super::{PFC, case, format, silence, timing};
-use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::bench::{Bench, Flow, Void};
 use crate::cases::Case;
 use crate::cases::complete::full_size;
 use crate::cases::streams::{FROM, TO, lossless, markable};
@@ -28,22 +29,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("send.spurious", "Does the NIC pause nothing while the host reads?", PFC, 2, spurious),
 ];
 
-const FLOOD: Nanos = Nanos::from_millis(300);
 /// Time after a flood in which the NIC's pauses end.
 const QUIET: Nanos = Nanos::from_millis(50);
 const SMALL: u32 = 60;
-
-/// Starts frames of `class` to the NIC at line rate; no program reads these frames.
-pub(super) fn flood(bench: &mut Bench, class: Class, size: u32) -> Result<StreamId, Void> {
-    let socket = bench.host_socket(FROM)?;
-    let rate = bench.port(TO).speed();
-    bench.stream(Flow::new(TO, FROM, class).size(size).rate(rate).to_socket(socket))
-}
-
-/// Waits until the NIC pauses `class`, by a MAC control frame after the first `earlier`. Returns whether it did.
-pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Result<bool, Void> {
-    bench.run_until(FLOOD, |bench| bench.controls(TO)[earlier..].iter().any(|frame| frame.is_xoff(class)))
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Flood {
