@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::setup::PortSettings;
 
 /// Share of a run, in percent, during which programs may wait for a processor. Above this share, a failure of the device proves nothing.
-const LIMIT_PERCENT: u128 = 20;
+const LIMIT_PERCENT: u128 = 50;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Pressure {
@@ -22,7 +22,7 @@ impl Pressure {
         Pressure { begin: Instant::now(), waited: waited() }
     }
 
-    /// Returns the percentage of time since `begin` during which programs waited for a processor; `None` up to 20 %.
+    /// Returns the percentage of time since `begin` during which programs waited for a processor; `None` up to 50 %.
     #[must_use]
     pub fn excess_percent(self) -> Option<u128> {
         let waited = waited()?.saturating_sub(self.waited?);
