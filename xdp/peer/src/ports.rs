@@ -70,7 +70,7 @@ pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, B
     let claim = Claim::take(device, ifindex.cast_signed())?;
     let sockets: Vec<_> = socket.map(|socket| (0, socket)).into_iter().collect();
     // Attach no filter for the kernel's own frames: it needs a clsact qdisc, which this program does not create.
-    let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, Clsact::Found)?;
+    let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, false, Clsact::Found)?;
     Ok(Program { _attached: attached, _claim: claim })
 }
 
