@@ -99,7 +99,9 @@ impl Machine {
 pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Document>) -> Vec<Problem> {
     let mut problems = foreign_cores(config, &machine.cores, document);
     let workers = config.workers(&machine.cores).len();
-    problems.extend(machine.cpu_quota.as_ref().and_then(|quota| throttling(quota, workers)));
+    problems.extend(
+        machine.cpu_quota.as_ref().and_then(|quota| throttling(quota, workers, config.shell.stall_budget)),
+    );
     let mut taken = BTreeMap::new();
     let ports = config.shell.ports.iter().zip(&config.switch.ports).enumerate();
     for (number, (shell, port)) in ports {
@@ -126,12 +128,13 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
     problems
 }
 
-fn throttling(quota: &CpuQuota, workers: usize) -> Option<Problem> {
+/// Warns if the quota lets the kernel stop busy workers for longer than the switch is configured to bridge.
+fn throttling(quota: &CpuQuota, workers: usize, stall_budget: Nanos) -> Option<Problem> {
     let CpuQuota { used_max, period, file } = quota;
     let workers = workers.max(1) as u64;
     let stopped = period.0.saturating_sub(used_max.0 / workers);
     let millis = |time: u64| time.div_ceil(1_000_000);
-    (stopped > 0).then(|| {
+    (stopped > stall_budget.0).then(|| {
         Problem::warning(format!(
             "the cgroup of xoff may use {} ms of processor time in {} ms: the kernel may stop the switch for up to {} ms",
             millis(used_max.0),

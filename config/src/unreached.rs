@@ -29,8 +29,9 @@ pub(crate) fn check(
             );
         }
     }
-    let carried: u8 = switch.ports.iter().fold(0, |all, port| all | Classifier::new(port).classes().0);
-    for class in Class::ALL.into_iter().filter(lossless).filter(|class| !ClassSet(carried).contains(*class)) {
+    let carried: ClassSet =
+        switch.ports.iter().flat_map(|port| Classifier::new(port).classes().iter()).collect();
+    for class in Class::ALL.into_iter().filter(|class| lossless(class) && !carried.contains(*class)) {
         problems.push(
             Problem::warning(format!("no frame can have class {class}, which is lossless")).help(format!(
                 "map a DSCP or PCP to {class} by `dscp_map`, `pcp_map` or `default_class`, as `trust` permits, or remove {class} \
