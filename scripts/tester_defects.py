@@ -152,9 +152,9 @@ def main():
             verdicts = settled(args, both, directory, defect, settings_of(case), only)
             found = verdicts.pop(case, missing)
             is_right = (found[0], without[0]) == ("fail", "pass")
-            is_open = "cannot-tell" in (found[0], without[0])
-            wrong += not is_right and not is_open
-            undecided += is_open
+            is_wrong = found[0] not in ("fail", "cannot-tell") or without[0] not in ("pass", "cannot-tell")
+            wrong += is_wrong
+            undecided += not is_right and not is_wrong
             print(f"{defect:<24} {case:<28} {found[0]:<12} {without[0]:<12} {sentence}", flush=True)
             if not is_right:
                 print(f"    with the defect: {found[1]}\n    without: {without[1]}", flush=True)

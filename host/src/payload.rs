@@ -273,8 +273,10 @@ fn parse_ip(header: &Header, head: &[u8], frame_len: usize) -> Option<Parsed> {
     }))
 }
 
+/// Reads the stamp at the beginning of a payload; `None` without a stamp.
 #[inline]
-fn read_stamp(at: &[u8]) -> Option<Stamp> {
+#[must_use]
+pub fn read_stamp(at: &[u8]) -> Option<Stamp> {
     let stamp: &[u8; STAMP_LEN] = at.first_chunk()?;
     if stamp[..2] != MAGIC.to_be_bytes() {
         return None;

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_tracker_window_count_as_possibly_known() {
+    fn numbers_below_tracker_window_may_be_duplicates() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));

@@ -135,7 +135,8 @@ fn taker(device: &Device, ether_type: u16) -> Socket {
 }
 
 /// Returns a command that is killed when this process ends for any reason.
-pub(crate) fn dies_with_us(program: &str) -> Command {
+#[must_use]
+pub fn dies_with_us(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);
     command

@@ -18,7 +18,7 @@ mod traffic;
 
 pub use bed::{Bed, Plan, one_bed_at_a_time};
 pub use config::Config;
-pub use host::Host;
+pub use host::{Host, dies_with_us};
 pub use stall::{note_lab, note_switch, unstalled};
 pub use switch::{Exit, LaunchOptions, Switch};
 pub use tap::{CapturedFrame, Tap, now};

@@ -25,10 +25,13 @@ impl Pressure {
     /// Returns the percentage of time since `begin` during which programs waited for a processor; `None` up to 50 %.
     #[must_use]
     pub fn excess_percent(self) -> Option<u128> {
-        let waited = waited()?.saturating_sub(self.waited?);
-        let percent = waited.as_micros() * 100 / self.begin.elapsed().as_micros().max(1);
-        (percent > LIMIT_PERCENT).then_some(percent)
+        excess(waited()?.saturating_sub(self.waited?), self.begin.elapsed())
     }
+}
+
+fn excess(waited: Duration, run: Duration) -> Option<u128> {
+    let percent = waited.as_micros() * 100 / run.as_micros().max(1);
+    (percent > LIMIT_PERCENT).then_some(percent)
 }
 
 /// Returns true if a port is a virtual interface, so that the device may be a program on this machine.
@@ -51,6 +54,12 @@ fn parse(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waiting_for_more_than_half_of_a_run_is_excess() {
+        let of_a_second = |millis| excess(Duration::from_millis(millis), Duration::from_secs(1));
+        assert_eq!([500, 509, 510].map(of_a_second), [None, None, Some(51)]);
+    }
 
     #[test]
     fn total_cpu_waiting_time_is_read_from_pressure_file() {

@@ -33,7 +33,7 @@ pub struct TcpSettings {
     /// Number of segments received in order for each acknowledgement.
     pub ack_every: u32,
     pub ack_delay: Nanos,
-    /// Number of segments at the begin of a flow that the receiver acknowledges at once.
+    /// Number of segments at the beginning of a flow that the receiver acknowledges at once.
     pub quick_acks: u32,
     /// Receive window in bytes.
     pub window: Bytes,

@@ -36,7 +36,7 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     // After its process was killed, host "gone" is refused: its programs are no longer at the lab's device.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} &&
-                  while xoff lab exec gone -- true; do sleep 0.1; done && {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 &&
+                  for try in $(seq 100); do xoff lab exec gone -- true || break; sleep 0.1; done && ! xoff lab exec gone -- true && {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 &&
                   {{ xoff lab status --json >{json}; test $? -eq 2; }}", mortal.id());
     let output = run(&file, &[], &script);
     mortal.wait().unwrap();
@@ -51,6 +51,7 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     let status: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     for host in status["hosts"].as_array().unwrap() {
         assert_eq!(host["interfaces"][0]["agent"]["mac"], host["interfaces"][0]["mac"], "{host}");
+        assert_eq!(host["lost_namespace"].is_string(), host["name"] == "gone", "{host}");
     }
     assert!(!sockets.exists(), "the lab left sockets of agents behind");
     assert!(alive, "the lab ended a process that existed before");

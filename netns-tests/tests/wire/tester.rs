@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_netns_tests::frames::pfc_time;
-use xoff_netns_tests::{Config, Host, Switch, Tap, one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{Config, Host, Switch, Tap, dies_with_us, one_bed_at_a_time, unstalled, wait_for};
 use xoff_wire::units::MacAddr;
 
 use crate::BINARY;
@@ -83,8 +83,8 @@ fn tester_obeys_pause_that_outlasts_a_test_case() {
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
     unstalled(|| {
-        let mut script = Command::new("setpriv");
-        script.args(["--pdeathsig", "KILL", "/usr/bin/python3", "-c", include_str!("tester_pauses.py")]);
+        let mut script = dies_with_us("/usr/bin/python3");
+        script.args(["-c", include_str!("tester_pauses.py")]);
         script.stdout(Stdio::piped());
         let mut script = device.spawn(script).unwrap();
         let mut lines = BufReader::new(script.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -115,8 +115,8 @@ fn stopped_tester_leaves_no_class_paused() {
         [(Signal::SIGINT, 1), (Signal::SIGTERM, 2), (Signal::SIGINT, 5), (Signal::SIGHUP, 8)]
     {
         tap.clear();
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", BINARY, "test"]).arg(&file);
+        let mut command = dies_with_us(BINARY);
+        command.arg("test").arg(&file);
         command
             .args(["--only", "receive.refresh", "--repeat", "100"])
             .stdout(Stdio::null())

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use tempfile::TempDir;
 use xoff_lab::{Lab, Namespace, VethOptions};
-use xoff_netns_tests::{Host, one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{Host, dies_with_us, one_bed_at_a_time, unstalled, wait_for};
 use xoff_traffic::emit::{Link, Timing, emit};
 use xoff_wire::units::{MacAddr, Nanos};
 
@@ -53,8 +53,8 @@ impl Agent {
     fn start(host: &Namespace, more: &[&str]) -> Agent {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("log");
-        let mut agent = Command::new("setpriv");
-        agent.args(["--pdeathsig", "KILL", BINARY, "nic", "--device", "eth0", "--speed", "100M"]).args(more);
+        let mut agent = dies_with_us(BINARY);
+        agent.args(["nic", "--device", "eth0", "--speed", "100M"]).args(more);
         agent.stderr(fs::File::create(&log).unwrap());
         let child = host.spawn(agent).unwrap();
         wait_for("the agent", || fs::read_to_string(&log).unwrap().contains("obeying").then_some(()));
@@ -139,8 +139,8 @@ fn nic_with_wrong_pfc_fails() {
             );
             lab.veth(near, far, &VethOptions::default()).unwrap();
         }
-        let mut reference = Command::new("setpriv");
-        reference.args(["--pdeathsig", "KILL", REFERENCE, "--port", "p1", "--port", "p2", "--speed", "100M"]);
+        let mut reference = dies_with_us(REFERENCE);
+        reference.args(["--port", "p1", "--port", "p2", "--speed", "100M"]);
         reference.args(["--lossless", "3", "--defect", defect]).stdout(Stdio::null());
         let mut reference = inside.spawn(reference).unwrap();
         let agent = Agent::start(&host, &["--pause-above", "100KB"]);

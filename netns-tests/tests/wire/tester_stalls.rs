@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use xoff_lab::{Lab, Namespace};
-use xoff_netns_tests::{one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{dies_with_us, one_bed_at_a_time, unstalled, wait_for};
 
 use crate::BINARY;
 use crate::tester::cabled;
@@ -23,8 +23,8 @@ const DUT: &str = "[device]\nlossless = [3]\nresponse_allowance = \"20ms\"\n\
 const STOP: Duration = Duration::from_millis(1_750);
 
 fn spawn(namespace: &Namespace, program: &str, arguments: &[&str], output: &Path) -> Child {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", program]).args(arguments).stdout(fs::File::create(output).unwrap());
+    let mut command = dies_with_us(program);
+    command.args(arguments).stdout(fs::File::create(output).unwrap());
     namespace.spawn(command).unwrap()
 }
 

@@ -6,8 +6,8 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use xoff_host::payload::STAMP_LEN;
-use xoff_wire::units::{Class, Nanos};
+use xoff_host::payload::{STAMP_LEN, read_stamp};
+use xoff_wire::units::Nanos;
 use xoff_xdp::clock::now;
 
 use super::records::{Arrival, StreamId};
@@ -18,8 +18,6 @@ use super::{Bench, Moment, Void};
 const BUFFER: usize = 8 << 20;
 const BATCH: usize = 256;
 const HEADERS: usize = 14 + 20 + 8;
-/// First bytes of a stamp ([`xoff_host::payload`]).
-const MAGIC: [u8; 2] = [0x78, 0x6f];
 
 #[derive(Debug)]
 pub(super) struct HostSocket {
@@ -57,23 +55,19 @@ impl HostSocket {
 }
 
 fn arrival(bytes: &[u8], epoch: u16, when: Moment) -> Option<(Arrival, Nanos)> {
-    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    if bytes.len() < STAMP_LEN || bytes[..2] != MAGIC || bytes[2..4] != epoch.to_be_bytes() {
-        return None;
-    }
-    let sequence = number(&bytes[6..12]);
+    let stamp = read_stamp(bytes).filter(|stamp| stamp.sender == epoch)?;
     let arrival = Arrival {
         when,
-        stream: StreamId(bytes[4]),
-        sequence,
-        class: Class::from_low_bits(bytes[5]),
+        stream: StreamId(stamp.stream),
+        sequence: stamp.sequence,
+        class: stamp.class,
         tag: None,
         dscp: 0,
         is_marked: false,
         len: u32::try_from(bytes.len() + HEADERS).unwrap_or(u32::MAX),
-        is_intact: is_intact(sequence, STAMP_LEN, bytes),
+        is_intact: is_intact(stamp.sequence, STAMP_LEN, bytes),
     };
-    Some((arrival, Nanos(number(&bytes[12..18]))))
+    Some((arrival, stamp.sent))
 }
 
 impl Bench {

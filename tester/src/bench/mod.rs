@@ -392,7 +392,7 @@ impl Bench {
         self.holds.clear();
         self.resume_everything();
         let received = |bench: &Bench| bench.streams.iter().map(|stream| stream.tally.frames).sum::<u64>();
-        let quiet = QUIET.max(self.stall_limit()).min(DRAIN_MAX);
+        let quiet = self.stall_limit().min(DRAIN_MAX);
         let begin = now();
         while now().since(begin) < DRAIN_MAX {
             let before = received(self);

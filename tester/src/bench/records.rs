@@ -81,8 +81,11 @@ pub struct Tally {
     pub first: Option<Moment>,
     pub last: Option<Moment>,
     pub delay_total: Nanos,
-    /// Longest time that certainly passed between two successive frames.
+    /// Longest time that certainly passed between two successive frames, beyond the time between their transmissions: a
+    /// stall of the tester is none of the device. The transmission of lost frames in between is unknown.
     pub longest_gap: Nanos,
+    /// Sequence number and time of transmission of the last frame.
+    last_sent: (u64, Nanos),
 }
 
 impl Tally {
@@ -99,8 +102,11 @@ impl Tally {
         self.damaged += u64::from(!arrival.is_intact);
         self.first.get_or_insert(arrival.when);
         if let Some(last) = self.last.replace(arrival.when) {
-            self.longest_gap = self.longest_gap.max(arrival.when.at_least_since(last));
+            let (sequence, before) = self.last_sent;
+            let between = if arrival.sequence == sequence + 1 { sent_at.since(before) } else { Nanos::ZERO };
+            self.longest_gap = self.longest_gap.max(arrival.when.at_least_since(last).since(between));
         }
+        self.last_sent = (arrival.sequence, sent_at);
         self.delay_total += arrival.when.latest.since(sent_at);
     }
 }
@@ -109,15 +115,14 @@ impl Tally {
 mod tests {
     use super::*;
 
-    #[test]
-    fn longest_frame_gap_excludes_uncertain_arrival_times() {
+    /// Returns the longest gap of frames with these sequence numbers, times of transmission, and intervals of arrival.
+    fn longest_gap(frames: &[(u64, u64, [u64; 2])]) -> u64 {
         let mut tally = Tally::default();
-        for (sequence, [earliest, latest]) in [[10, 12], [20, 25], [40, 41], [43, 60]].into_iter().enumerate()
-        {
+        for &(sequence, sent_at, [earliest, latest]) in frames {
             let arrival = Arrival {
                 when: Moment { earliest: Nanos(earliest), latest: Nanos(latest) },
                 stream: StreamId(0),
-                sequence: sequence as u64,
+                sequence,
                 class: Class::default(),
                 tag: None,
                 dscp: 0,
@@ -125,8 +130,22 @@ mod tests {
                 len: 60,
                 is_intact: true,
             };
-            tally.note(&arrival, Nanos(earliest));
+            tally.note(&arrival, Nanos(sent_at));
         }
-        assert_eq!(tally.longest_gap, Nanos(15), "from 25 to 40");
+        tally.longest_gap.0
+    }
+
+    #[test]
+    fn longest_frame_gap_excludes_uncertain_arrival_times() {
+        let frames = [(0, 5, [10, 12]), (1, 5, [20, 25]), (2, 5, [40, 41]), (3, 5, [43, 60])];
+        assert_eq!(longest_gap(&frames), 15, "from 25 to 40");
+    }
+
+    #[test]
+    fn longest_frame_gap_excludes_stalls_of_the_sender() {
+        let at = |time| [time; 2];
+        assert_eq!(longest_gap(&[(0, 10, at(11)), (1, 90, at(92))]), 1, "sent 80 later, received 81 later");
+        assert_eq!(longest_gap(&[(0, 10, at(11)), (1, 12, at(92))]), 79, "the device stalled");
+        assert_eq!(longest_gap(&[(0, 10, at(11)), (2, 90, at(92))]), 81, "a frame in between was lost");
     }
 }

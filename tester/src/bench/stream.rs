@@ -1,6 +1,7 @@
 //! Streams of test frames: headers, pace, and the pattern that fills each frame.
 
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
+use xoff_host::tcp::wire::checksum;
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 
@@ -178,10 +179,8 @@ impl Stream {
 fn broadcast(ip: &mut [u8]) {
     ip[10..16].fill(0);
     ip[16..20].fill(0xff);
-    let sum: u32 = ip.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ip[10..12].copy_from_slice(&(!u16::try_from(sum).unwrap_or(u16::MAX)).to_be_bytes());
+    let checksum = checksum(ip, 0);
+    ip[10..12].copy_from_slice(&checksum);
 }
 
 /// Returns whether the payload bytes after the frame's stamp are those that the sender wrote.

@@ -64,7 +64,10 @@ pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Resu
             break;
         }
     }
-    if !filled || early {
+    if early {
+        return Err(Void::Disturbed("the device sent frames of a paused class".into()));
+    }
+    if !filled {
         return Err(Void::Disturbed("the tester could not fill the device while it was paused".into()));
     }
     Ok(streams.iter().map(|stream| bench.missing(*stream)).sum())

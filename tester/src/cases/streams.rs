@@ -149,9 +149,7 @@ impl Expected {
         judgement.time(&format!("pause of class {class} by {what}"), most, (Some(time), Some(latest)));
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
-        // A gap between heartbeats is a stall of the device, unless the tester itself stalled.
-        let has_stalled = bench.longest_stall(sent.earliest) >= most;
-        match most <= bench.device_stall() && !has_stalled {
+        match most <= bench.device_stall() {
             // A device that stalled since the XOFF stopped the class late; it did not resume early.
             true => judgement.require_unless_stalled(most >= time, early),
             false => judgement.require(most >= time, early),

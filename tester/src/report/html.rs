@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn report_without_cases_says_that_no_case_was_run() {
+    fn report_without_cases_states_that_none_was_run() {
         let empty = Report { cases: vec![], ..report() };
         assert!(empty.to_html().contains("no case was run") && empty.to_text().contains("no case was run"));
         assert_eq!(empty.verdict(), Verdict::NotRun);

@@ -100,7 +100,7 @@ pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let stream = Streams::start(bench, [class])?.stream(class);
     let mut judgement = Judgement::new();
     let bytes = bench.pfc(TO, &[(class, QUANTA_MAX)]);
-    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "PFC for a class not in `obeys`")?;
+    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "PFC for a class without PFC")?;
     Ok(judgement)
 }
 
