@@ -1,7 +1,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -20,6 +20,20 @@ pub fn link_named(name: &str) -> LinkMessage {
     let mut link = LinkMessage::default();
     link.attributes.push(LinkAttribute::IfName(name.to_owned()));
     link
+}
+
+/// Returns the names of a device besides its own.
+#[must_use]
+pub fn alternative_names(link: &LinkMessage) -> Vec<&str> {
+    let lists = link.attributes.iter().filter_map(|attribute| match attribute {
+        LinkAttribute::PropList(list) => Some(list),
+        _ => None,
+    });
+    let names = lists.flatten().filter_map(|property| match property {
+        Prop::AltIfName(name) => Some(name.as_str()),
+        _ => None,
+    });
+    names.collect()
 }
 
 #[must_use]

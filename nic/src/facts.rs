@@ -73,8 +73,9 @@ impl Facts {
         }
         facts.look_at_queues();
         let (driver, obeys_pause) = driver(device).unwrap_or_default();
-        facts.look_at_driver(&driver, obeys_pause);
-        facts.look_below(Stacked::at(device));
+        let stacked = Stacked::at(device);
+        facts.look_at_driver(&driver, obeys_pause, stacked.is_some());
+        facts.look_below(stacked);
         facts.look_for_rdma(Path::new("/sys/class/infiniband"));
         facts.look_at_threads(settings);
         facts
@@ -87,11 +88,15 @@ impl Facts {
         }
     }
 
-    fn look_at_driver(&mut self, driver: &Driver, obeys_pause: Option<bool>) {
+    fn look_at_driver(&mut self, driver: &Driver, obeys_pause: Option<bool>, is_stacked: bool) {
         self.driver = driver.name().map(str::to_owned);
         let (device, name) = (&self.device, driver.name().unwrap_or_default());
-        let checksums = if driver.is_memory() { "the kernel, GRO on" } else { "the device" };
-        self.offloads = format!("superframes off (TSO, GSO, gso_max_segs 1), checksums by {checksums}");
+        let checksums = match driver.is_memory() {
+            _ if is_stacked => "", // by the device below
+            true => ", checksums by the kernel, GRO on",
+            false => ", checksums by the device",
+        };
+        self.offloads = format!("superframes off (TSO, GSO, gso_max_segs 1){checksums}");
         self.mac_control = match obeys_pause {
             _ if driver.is_memory() => MacControl::Received,
             Some(true) => MacControl::Swallowed,
@@ -112,7 +117,6 @@ impl Facts {
 
     fn look_below(&mut self, stacked: Option<Stacked>) {
         let Some(stacked) = stacked else { return };
-        self.offloads = "superframes off (TSO, GSO, gso_max_segs 1)".into();
         match stacked {
             Stacked::Deaf(reason) => {
                 self.mac_control = MacControl::Swallowed;
@@ -185,7 +189,7 @@ mod tests {
     fn nic_with_active_flow_control_is_reported_to_consume_pauses() {
         let look = |driver: &str, obeys_pause| {
             let mut facts = facts();
-            facts.look_at_driver(&Driver::named(driver), obeys_pause);
+            facts.look_at_driver(&Driver::named(driver), obeys_pause, false);
             (facts.mac_control, facts.warnings.len())
         };
         assert_eq!(look("veth", None), (MacControl::Received, 0));
@@ -196,9 +200,9 @@ mod tests {
 
     #[test] // proves: host-service
     fn agent_check_fails_on_device_without_mac_control() {
-        let look = |stacked| {
+        let look = |stacked: Option<Stacked>| {
             let mut facts = facts();
-            facts.look_at_driver(&Driver::named("macvlan"), None);
+            facts.look_at_driver(&Driver::named("macvlan"), None, stacked.is_some());
             facts.look_below(stacked);
             (
                 facts.mac_control,

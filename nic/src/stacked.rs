@@ -2,8 +2,8 @@
 
 use std::io;
 
-use xoff_netlink::Conversation;
-use xoff_netlink::packet_route::link::{LinkAttribute, LinkInfo, LinkMessage, Prop};
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkInfo, LinkMessage};
+use xoff_netlink::{Conversation, alternative_names};
 
 /// Maximum number of virtual devices on top of each other; the kernel has the same limit.
 const DEPTH_MAX: usize = 8;
@@ -21,16 +21,11 @@ struct Listed {
 
 impl Listed {
     fn of(link: &LinkMessage) -> Listed {
-        let mut listed = Listed { index: link.header.index, ..Listed::default() };
+        let alternative_names = alternative_names(link).into_iter().map(str::to_owned).collect();
+        let mut listed = Listed { index: link.header.index, alternative_names, ..Listed::default() };
         for attribute in &link.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => listed.name.clone_from(name),
-                LinkAttribute::PropList(list) => {
-                    listed.alternative_names.extend(list.iter().filter_map(|property| match property {
-                        Prop::AltIfName(name) => Some(name.clone()),
-                        _ => None,
-                    }));
-                }
                 LinkAttribute::LinkInfo(infos) => {
                     let kind = infos.iter().find_map(|info| match info {
                         LinkInfo::Kind(kind) => Some(kind.to_string()),
@@ -116,6 +111,7 @@ fn below(links: &[Listed], device: &Listed, depth: usize) -> Vec<String> {
         })
         .collect();
     names.sort();
+    names.dedup();
     names
 }
 
@@ -139,6 +135,7 @@ mod tests {
     use std::thread;
 
     use nix::sched::{CloneFlags, unshare};
+    use xoff_netlink::packet_route::link::Prop;
 
     use super::*;
 

@@ -222,7 +222,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 /// each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers: the first signal ends the run, and a signal after [`SIGNALS_LATE`] ends the process.
+/// Signal handlers: the first signal ends the run, and one after [`SIGNALS_LATE`] the process.
 struct Signals {
     stop: Arc<AtomicBool>,
     /// True when the signals have their default effect, which ends the process.

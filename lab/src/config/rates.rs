@@ -50,8 +50,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns these rates with the line rates of the lab's file, for a switch that starts: the size of its rings follows the full rate,
-    /// even if peers are slower.
+    /// Returns these rates with the line rates of the lab's file, for a switch that starts. Its rings are sized for the full rate, but
+    /// it must not send faster than slowed peers receive.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();

@@ -149,7 +149,7 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
 }
 
 #[test]
-fn lab_link_delay_is_added_to_cable_of_both_its_ports() {
+fn lab_link_delay_is_the_cable_of_both_its_ports() {
     let network = read(
         "[defaults]\nspeed = \"1G\"\nloss = \"1%\"\n[[switch]]\nname = \"a\"\nhosts = [\"x\"]\n\
          [[switch]]\nname = \"b\"\nhosts = [\"y\"]\n[[switch.port]]\nname = \"y\"\ncable = \"7m\"\n\

@@ -96,7 +96,7 @@ fn routes() -> Router<Samples> {
 
 async fn answer<R: IntoResponse>(State(samples): State<Samples>, show: impl FnOnce(Sample) -> R) -> Response {
     let (sender, sample) = oneshot::channel();
-    let _ = samples.send(sender); // fails only if the HTTP thread has ended
+    let _ = samples.send(sender); // fails only if the thread that reads samples has ended
     match sample.await {
         Ok(sample) => show(sample).into_response(),
         Err(_) => {

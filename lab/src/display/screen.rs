@@ -59,11 +59,7 @@ pub(super) fn conclusions(now: &NetworkStatus) -> Vec<String> {
         )
     });
     let lost = now.hosts.iter().filter_map(|host| host.lost_namespace.as_ref());
-    let lost = lost.map(|lost| {
-        format!(
-            "FAILED: {lost}, so the host's programs are not at the lab's devices; end the lab and start it again"
-        )
-    });
+    let lost = lost.map(|lost| format!("FAILED: {lost}; end the lab and start it again"));
     let lines = now.links.iter().filter_map(LinkStatus::failure_text);
     let lines = lines.map(|failure| format!("FAILED: {failure}; end the lab and start it again"));
     std::iter::once(losses).chain(failed).chain(lost).chain(lines).collect()
@@ -205,9 +201,10 @@ mod tests {
         line(&without_agent, &["FAILED: the delay line of h1-s1 ended: its thread panicked"]);
         line(&without_agent, &["h1", "eth0", "AGENT GONE OR SILENT"]);
         line(&without_agent, &["FAILED: the agent of host h1 does not answer"]);
-        now.hosts[0].lost_namespace = Some("the namespace of host h1 (netns c1) is gone".into());
+        now.hosts[0].lost_namespace =
+            Some("the namespace of host h1 is gone, so its programs are away".into());
         let lost = text(&now, None);
         line(&lost, &["h1", "eth0", "NAMESPACE GONE"]);
-        line(&lost, &["FAILED: the namespace of host h1 (netns c1) is gone, so", "start it again"]);
+        line(&lost, &["FAILED: the namespace of host h1 is gone, so", "start it again"]);
     }
 }

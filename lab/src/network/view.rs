@@ -365,7 +365,11 @@ impl NetworkView {
     fn lost_namespace(&self, host: usize) -> Option<String> {
         let loss = self.origins[host].as_ref()?.loss()?;
         let host = &self.network.hosts[host];
-        Some(format!("the namespace of host {} ({}) {loss}", host.name, place(host)))
+        Some(format!(
+            "the namespace of host {} ({}) {loss}, so the host's programs are not at the lab's devices",
+            host.name,
+            place(host)
+        ))
     }
 
     fn host(&self, index: usize) -> HostStatus {

@@ -371,7 +371,7 @@ impl Tree {
         let classes = classes.map(|handle| HtbClass::delete(self.place(ROOT, handle)));
         for mut request in filters.chain(classes) {
             match tc.send(&mut request) {
-                Err(error) if error.is_not_found() => {} // gone with its parent, which was deleted before
+                Err(error) if error.is_not_found() => {} // removed together with another filter or class
                 result => tree(result)?,
             }
         }

@@ -74,7 +74,7 @@ pub struct FlowRecord {
     pub timeouts: u32,
     /// Number of received frames with an ECN mark.
     pub marked: u32,
-    /// Number of CNPs that the receiver sent, plus CNMs that the sender received.
+    /// Number of CNPs that the receiver sent, plus CNMs that the sender obeyed.
     pub cnps: u32,
     pub out_of_order: u32,
 }

@@ -1,4 +1,4 @@
-//! `/healthz`: faults of ports, workers and host interfaces. A link that is down is no fault, because the peer may be off.
+//! `/healthz`: faults of ports, workers, host interfaces and groups with LACP. A link that is down is no fault, because the peer may be off.
 
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};

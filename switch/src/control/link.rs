@@ -13,9 +13,9 @@ use futures::stream::FuturesUnordered;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 use tokio::time::MissedTickBehavior;
-use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use xoff_netlink::{Conversation, Group, Notification, Notifications, QueueEvent};
+use xoff_netlink::{Conversation, Group, Notification, Notifications, QueueEvent, alternative_names};
 use xoff_wire::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::Look;
 
@@ -94,19 +94,6 @@ async fn joined(opener: Option<&Opener>) {
 /// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
-}
-
-/// Returns the names of a device besides its own; a port may have been opened by one of them.
-fn alternative_names(link: &LinkMessage) -> Vec<&str> {
-    let lists = link.attributes.iter().filter_map(|attribute| match attribute {
-        LinkAttribute::PropList(list) => Some(list),
-        _ => None,
-    });
-    let names = lists.flatten().filter_map(|property| match property {
-        Prop::AltIfName(name) => Some(name.as_str()),
-        _ => None,
-    });
-    names.collect()
 }
 
 /// Returns whether a device lost the name `before`, which may have been an alternative one.
@@ -267,6 +254,7 @@ impl Links {
         if link == Link::Gone {
             port.unfollowed.replace(None); // its last drop counters are lost with it
             port.short_mtu.replace(None);
+            port.unfiltered.replace(None);
         }
         if link == Link::Gone
             && let Some(opener) = &self.opener

@@ -260,7 +260,7 @@ pub struct ClassStatus {
     /// Frames flooded because their destination was unknown, counted at the receiving port; not a loss.
     #[serde(default)]
     pub flooded_unknown: u64,
-    /// Time from the start to the first frame from this port lost because no memory was free; `None` without loss.
+    /// Time from the start to the first frame from this port lost because a queue or memory was full; `None` without loss.
     pub first_loss_nanos: Option<u64>,
     /// Pauses sent to the peer.
     pub pause_sent: PauseStatus,
@@ -362,7 +362,7 @@ pub struct ShadowStatus {
     /// Time of pauses by the shadow policy, without a pause that still lasts.
     #[serde(default)]
     pub finished_nanos: u64,
-    /// Frames lost because no memory was free while the shadow policy requested no pause.
+    /// Frames lost because a queue or memory was full while the shadow policy requested no pause.
     pub lost: u64,
     /// Time from the start to the first frame counted in `lost`; `None` if there was none.
     pub first_loss_nanos: Option<u64>,

@@ -186,9 +186,7 @@ fn report_lost_namespaces(view: &Weak<NetworkView>) {
     while let Some(lost) = view.upgrade().map(|view| view.lost_namespaces()) {
         for (host, reason) in lost {
             if reported.insert(host) {
-                tracing::error!(
-                    "{reason}, so the host's programs are not at the lab's devices; end the lab and start it again"
-                );
+                tracing::error!("{reason}; end the lab and start it again");
             }
         }
         thread::sleep(LOOK_EVERY);

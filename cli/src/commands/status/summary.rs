@@ -185,6 +185,27 @@ mod tests {
         assert!(came.contains("3 made here") && !books.contains("handed over"), "{books}");
     }
 
+    #[test]
+    fn loops_and_duplicates_are_printed_with_their_addresses() {
+        let mut status = status();
+        let (one, two) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
+        let port = &mut status.ports[1];
+        (port.loop_with, port.loops, port.looped) = (Some("left".into()), 3, true);
+        port.loop_addresses = vec![one.into(), two.into()];
+        (port.duplicate_with, port.duplicates) = (Some("left".into()), 4);
+        port.duplicate_addresses = vec![one.into()];
+        let text = render(&status, None);
+        line(
+            &text,
+            &[
+                "LOOP NOW: ports ",
+                " and left ",
+                "(detected 3 times; moving: 02:00:00:00:00:01, 02:00:00:00:00:02)",
+            ],
+        );
+        line(&text, &["DUPLICATE ADDRESS: 02:00:00:00:00:01 at ports ", " and left:", "(for 4 s)"]);
+    }
+
     #[test] // proves: peer-faults
     fn status_names_peer_that_exceeds_declared_behaviour() {
         let mut status = status();

@@ -23,7 +23,7 @@ impl FlowHost {
         let flow = about(&cnm).and_then(|(to, peer)| {
             self.sending.iter().position(|flow| (flow.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
         });
-        match flow.filter(|_| self.settings.qcn.is_some()) {
+        match flow.filter(|&flow| self.reactions.get(flow).is_some_and(Option::is_some)) {
             Some(flow) => {
                 let time = now.after(self.settings.qcn_delay);
                 self.timers.push(Reverse((time, Timer::React(index(flow), cnm.feedback))));

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use xoff_config::{Config, Machine};
+use xoff_netlink::packet_route::link::Prop;
 
 use super::*;
 use crate::confine::{Confinement, Privileges};

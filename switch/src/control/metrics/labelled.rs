@@ -31,9 +31,11 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
     }
     let states: [State; 3] = [
         ("xoff_port_up", "1 while the port's link is up.", |port| port.link == Link::Up),
-        ("xoff_port_gone", "1 while the device configured for the port does not exist.", |port| {
-            port.link == Link::Gone
-        }),
+        (
+            "xoff_port_gone",
+            "1 while the port is closed because its device was deleted or left the network namespace.",
+            |port| port.link == Link::Gone,
+        ),
         ("xoff_xdp_program_attached", "1 while the port's XDP program is on its device.", |port| {
             port.program == ProgramState::Attached && port.link != Link::Gone
         }),
