@@ -4,10 +4,11 @@
 #     scripts/reproduce.sh [--seeds A..B] [--jobs N] [--out DIR] [PART..]
 #
 # PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, capfc-tcp, qcn or qcn-fabric; by default all. Results go below DIR
-# (target/reproduction), which must not contain results of these parts. Needs no root.
+# (target/reproduction), which must not contain results of these parts except capfc-tcp. Needs no root.
 #
 # The part capfc-tcp-settings has other settings of TCP and paths in CaPFC's scenario 1; capfc-tcp-grid has all combinations of settings
-# in all scenarios, for a night on two cores (--jobs 2). These three parts keep finished results in DIR, and run the rest.
+# in all scenarios, for a night on two cores (--jobs 2). These three parts keep finished
+# results in DIR, whatever seeds and program made them, and run the rest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh
@@ -325,6 +326,8 @@ capfc_cell() {
     if [[ ! -e $out/$name/summary.txt ]]; then
         rm -rf "${out:?}/$name"
         sim "$name" capfc-tcp "$@"
+    else
+        echo "reproduce.sh: kept $out/$name" >&2
     fi
     lost "$name"
     table "$name" "Longest completion" flows.fct_ns --by load --take most

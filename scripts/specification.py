@@ -37,6 +37,8 @@ def annotations():
     files = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for file in sorted(files.splitlines()):
         text = (ROOT / file).read_text()
+        if re.search(r"^ *// proves: ", text, re.MULTILINE):
+            sys.exit(f"{file}: write `#[test] // proves: ID` in one line")
         of_file = OF_FILE.findall(text)
         if len(of_file) > 1:
             sys.exit(

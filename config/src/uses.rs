@@ -1,4 +1,4 @@
-//! Uses that the machine makes of a device, and that end when the device becomes a port of the switch.
+//! Uses of a device by the machine, which end when the device becomes a port of the switch.
 //!
 //! Such a use is an error if its end disconnects the machine or breaks another interface, and a warning if only
 //! addresses become unreachable.

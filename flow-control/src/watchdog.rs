@@ -8,7 +8,7 @@
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! A pause that ends before this time, or at its very nanosecond, is no storm.
+//! A pause that ends before *stuck since + detect*, or at that very nanosecond, is no storm.
 //!
 //! With a `share` below 100 %, pauses with gaps are a storm, too. A pause frame that finds frames queued opens a window
 //! of one detection time. A storm begins at its end if frames are queued, and the class was paused for `share` of the
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_sees_no_storm_without_queued_frames() {
+    fn watchdog_detects_no_storm_without_queued_frames() {
         let mut port = Port::new();
         port.pause(0, 65535);
         for now in (1_000..30_000).step_by(1_000) {

@@ -3,8 +3,8 @@
 //! Its two counters only grow, modulo 2^32. The producer writes entries, then moves its counter. The consumer reads them, then
 //! moves its own.
 //!
-//! A producer here ignores the kernel's counter. It counts the chunks that return through another ring: a returned chunk has left
-//! this ring. So entries never run out.
+//! A producer needs no counter of the kernel to find a free entry: its user counts the chunks that return through another ring. A
+//! returned chunk has left this ring, so entries never run out.
 //!
 //! `tests/rings.rs` runs this file against a model of the kernel, in every order that the memory model allows.
 

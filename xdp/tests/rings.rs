@@ -136,7 +136,7 @@ fn kernel_reads_published_ring_entries_in_order() {
 }
 
 #[test]
-fn kernel_sees_ring_entries_only_once_published() {
+fn kernel_reads_ring_entries_only_once_published() {
     loom::model(|| {
         let (mut ring, kernel) = producer(0);
         ring.push(7);
@@ -202,7 +202,7 @@ fn ring_entry_is_reused_once_its_chunk_has_returned() {
 }
 
 #[test]
-fn producer_sees_wakeup_flag_of_sleeping_kernel() {
+fn producer_reads_wakeup_flag_of_sleeping_kernel() {
     loom::model(|| {
         let (ring, kernel) = producer(0);
         assert!(!ring.needs_wakeup());

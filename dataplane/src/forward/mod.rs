@@ -188,8 +188,8 @@ impl Bridge {
 
     #[cold]
     fn moved(&mut self, now: Nanos, vid: u16, header: &Header, [from, to]: [PortId; 2]) -> Option<PortId> {
-        let is_known = |dst| self.router(vid) == Some(dst) || self.fdb.lookup(now, vid, dst).is_some();
-        let is_flooded = header.dst.is_group() || !is_known(header.dst);
+        let has_exit = |dst| self.router(vid) == Some(dst) || self.fdb.lookup(now, vid, dst).is_some();
+        let is_flooded = header.dst.is_group() || !has_exit(header.dst);
         self.loops.moved(now, Move { from, to, mac: header.src, is_flooded })
     }
 

@@ -380,7 +380,7 @@ fn parse(bytes: &[u8]) -> Pfc {
 }
 
 #[test] // proves: workers
-fn switch_knows_whether_freed_memory_may_unblock_a_frame() {
+fn switch_reports_whether_freed_memory_may_unblock_a_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();
     let one = star.start(1, 0, star.stream(0, C3, 1));

@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test] // proves: verdict
-    fn report_tells_that_lossless_promise_is_not_proved() {
+    fn report_names_unproved_lossless_promise() {
         let gaps = vec!["s1: its device is gone".to_owned()];
         let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };
         assert_eq!(

@@ -22,8 +22,8 @@ impl LossyUse {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Returns how much more a queue of `held` bytes may take: half of the pool's rest, because the queue may be as
-    /// long as the free pool, which each byte shrinks.
+    /// Returns how much more a queue of `held` bytes may take: half of the free pool's excess over the queue. Each byte
+    /// lengthens the queue and shrinks the free pool, which limits the queue.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

@@ -67,9 +67,9 @@ pub struct PortCounters {
     pub loop_with: Counter,
     /// Addresses that moved in the last loop, at most two, as numbers; zero for none.
     pub loop_macs: [Counter; 2],
-    /// Times that addresses moved between this port and a lower-numbered one without a loop.
+    /// Seconds in which addresses moved to and fro between this port and a lower-numbered one without a loop.
     pub duplicates: Counter,
-    /// Number of the other port of the last such moves, plus one; zero before the first.
+    /// Index of the other port of the last such moves, plus one; zero before the first.
     pub duplicate_with: Counter,
     /// Addresses that moved, at most two, as numbers; zero for none.
     pub duplicate_macs: [Counter; 2],
@@ -116,7 +116,7 @@ pub struct ClassCounters {
     /// ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time at which the first frame received here was lost because memory was full (driver's clock, ns), or zero.
+    /// Time at which the first frame received here was lost because a queue or memory was full (driver's clock, ns), or zero.
     pub first_loss: Counter,
     /// Frames received soon after an XOFF, but beyond the bytes that an obedient peer may send in that time.
     pub excess_frames: Counter,

@@ -59,7 +59,7 @@ pub struct ShadowCounters {
     pub held_since: Counter,
     pub flows: FlowRequests,
     pub rate: RateRequests,
-    /// Frames received here and lost because memory was full, although the shadow policy requested no pause.
+    /// Frames received here and lost because a queue or memory was full, although the shadow policy requested no pause.
     pub lost: Counter,
     /// Time of the first loss in `lost` (driver's clock, ns), or zero.
     pub first_loss: Counter,

@@ -1,4 +1,4 @@
-//! Bridged fabric of the article on DSCP-based PFC: three rail and spine switches in a row.
+//! Bridged fabric of the article on DSCP-based PFC: two rail switches at a spine, which leads to a third rail switch.
 
 use xoff_host::Stream;
 
