@@ -1,9 +1,9 @@
 //! Reaction point of QCN (802.1Qau): rate limiter of one flow at its sending station.
 //!
 //! The first CNM starts the limiter; reaching line rate ends it. A CNM with quantized feedback q lowers the rate by its
-//! fraction q x Gd, at most by half. The old rate becomes the target, unless no cycle ended since the previous CNM. Byte cycles and time cycles run in parallel, and
-//! each ended cycle moves the rate half way to the target. Beyond five cycles of one kind, the target rises by R_AI per
-//! cycle; beyond five of both kinds, by multiples of R_HAI.
+//! fraction q x Gd, at most by half. The old rate becomes the target, unless no cycle ended since the previous CNM. Byte
+//! cycles and time cycles run in parallel, and each ended cycle moves the rate half way to the target. Beyond five cycles
+//! of one kind, the target rises by R_AI per cycle; beyond five of both kinds, by multiples of R_HAI.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};

@@ -1,4 +1,6 @@
-//! `/healthz`: faults of ports, workers, host interfaces and groups with LACP. A link that is down is no fault, because the peer may be off.
+//! `/healthz`: faults of ports, workers, host interfaces and groups with LACP.
+//!
+//! A link that is down is no fault, because the peer may be off.
 
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
