@@ -1,5 +1,7 @@
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
+use serde_json::Value;
 
 use super::status::Status;
 
@@ -11,5 +13,14 @@ pub fn schema() -> Schema {
 
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with_transform(RecursiveTransform(describe_json));
+    settings.into_generator().into_root_schema_for::<T>()
+}
+
+/// Replaces Rust's notation in a description, which is the doc comment of a field, by JSON's.
+fn describe_json(schema: &mut Schema) {
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ").replace("`None`", "`null`").replace("[`", "`").replace("`]", "`");
+    }
 }

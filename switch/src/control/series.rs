@@ -96,24 +96,18 @@ impl<T: JsonSchema> Table<T> {
         let mut described = root;
         for name in field.split('.') {
             described = &at["properties"][name];
-            at = resolved(root, described).0;
+            at = resolved(root, described);
         }
-        let text = described["description"].as_str().unwrap_or_default().replace('\n', " ");
-        match text.split_once("; `None`") {
-            Some((text, _)) => format!("{text}."),
-            None => text,
-        }
+        let text = described["description"].as_str().unwrap_or_default();
+        text.split_once("; `null`").map_or(text.to_owned(), |(text, _)| format!("{text}."))
     }
 }
 
-pub(super) fn resolved<'a>(root: &'a Value, of: &'a Value) -> (&'a Value, bool) {
+fn resolved<'a>(root: &'a Value, of: &'a Value) -> &'a Value {
     if let Some(path) = of["$ref"].as_str() {
-        return (&root["$defs"][path.trim_start_matches("#/$defs/")], false);
+        return &root["$defs"][path.trim_start_matches("#/$defs/")];
     }
-    match of["anyOf"].as_array() {
-        Some(variants) => (resolved(root, &variants[0]).0, true),
-        None => (of, of["type"].as_array().is_some_and(|types| types.iter().any(|it| it == "null"))),
-    }
+    of["anyOf"].as_array().map_or(of, |variants| resolved(root, &variants[0]))
 }
 
 #[derive(Clone, Copy)]

@@ -3,7 +3,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-const WRITE: &str = "XOFF_WRITE_REFERENCE";
+/// Environment variable with which a test writes its document instead of comparing it.
+pub const WRITE: &str = "XOFF_WRITE_REFERENCE";
 
 #[derive(Default)]
 struct MetricFamily {

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::{env, fs};
 
-use serde_json::Value;
 use xoff_config::shell::RouterInterface;
 use xoff_flow_control::decision::CustomPolicy;
 use xoff_flow_control::settings::{Custom, FrameRate, PolicyFactory, Spread};
@@ -17,9 +16,8 @@ use super::*;
 use crate::control::exposition::Format;
 use crate::control::metrics::render;
 use crate::control::schema::schema;
-use crate::control::series::resolved;
 use crate::control::testing::group_with_lacp;
-use crate::control::testing::reference::{compare, metric_table};
+use crate::control::testing::reference::{WRITE, compare, metric_table};
 use crate::router::RouterView;
 use crate::router::mirror::Mirror;
 
@@ -40,14 +38,6 @@ const REASONS: &str = "\
 A reason is the label `reason` of `xoff_drops_total`, a key of `drops` in `/status`, and a value of `--dropped` of `xoff capture`.
 Only drops of kind `lost` in a lossless class break the promise. In `/metrics` a reason appears with its first frame, `storm_limit`
 from the start.
-
-";
-
-const STATUS: &str = "\
-## Keys of /status
-
-The table has the keys of the JSON Schema that `xoff status schema` prints. `[]` marks a list, `{}` a map whose keys are names.
-Later versions only add keys. Counters count from the start of the switch.
 
 ";
 
@@ -107,46 +97,21 @@ fn reasons() -> String {
     text
 }
 
-fn kind(of: &Value) -> String {
-    let constants = |variants: &Vec<Value>| {
-        let names = variants.iter().filter_map(|it| it["const"].as_str().map(|name| format!("`{name}`")));
-        names.collect::<Vec<_>>().join(", ")
-    };
-    if let Some(variants) = of["oneOf"].as_array() {
-        return constants(variants);
-    }
-    match &of["type"] {
-        Value::Array(types) => types[0].as_str().unwrap_or_default().to_owned(),
-        kind => kind.as_str().unwrap_or_default().to_owned(),
-    }
-}
-
-fn write_keys(text: &mut String, root: &Value, of: &Value, path: &str) {
-    for (key, value) in of["properties"].as_object().into_iter().flatten() {
-        let (is, may_be_null) = resolved(root, value);
-        let path = format!("{path}{key}");
-        let remark = value["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
-        let remark = remark.replace("`None`", "`null`");
-        let null = if may_be_null { " or null" } else { "" };
-        let _ = writeln!(text, "| `{path}` | {}{null} | {remark} |", kind(is));
-        match (&is["items"], &is["additionalProperties"]) {
-            (Value::Null, Value::Null) => write_keys(text, root, is, &format!("{path}.")),
-            (Value::Null, of_map) => {
-                write_keys(text, root, resolved(root, of_map).0, &format!("{path}{{}}."))
-            }
-            (items, _) => write_keys(text, root, resolved(root, items).0, &format!("{path}[].")),
-        }
-    }
+#[test]
+fn reference_document_matches_metrics_and_drop_reasons() {
+    compare(&format!("{METRICS}{}", metric_table(&everything())));
+    compare(&reasons());
 }
 
 #[test]
-fn reference_document_matches_metrics_drop_reasons_and_keys() {
-    compare(&format!("{METRICS}{}", metric_table(&everything())));
-    compare(&reasons());
-    let mut text = format!("{STATUS}| key | type | meaning |\n|---|---|---|\n");
-    let schema = schema();
-    write_keys(&mut text, schema.as_value(), schema.as_value(), "");
-    compare(&text);
+fn schema_document_matches_status() {
+    let schema = format!("{:#}\n", schema().as_value());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/status.schema.json");
+    if env::var_os(WRITE).is_some() {
+        fs::write(&path, schema).unwrap();
+        return;
+    }
+    assert_eq!(fs::read_to_string(path).unwrap(), schema, "write it again with {WRITE}=1");
 }
 
 #[test]
