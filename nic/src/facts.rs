@@ -7,7 +7,7 @@ use xoff_config::quantity;
 use xoff_xdp::Driver;
 use xoff_xdp::host::{driver, run_in_real_time};
 
-use crate::agent::PRIORITY;
+use crate::agent::{AgentError, PRIORITY};
 use crate::config::NicSettings;
 use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
@@ -60,16 +60,16 @@ pub enum MacControl {
 }
 
 impl Facts {
-    #[must_use]
-    pub fn of(settings: &NicSettings) -> Facts {
+    /// Finds what the machine offers to an agent.
+    ///
+    /// # Errors
+    /// [`AgentError::NoDevice`].
+    pub fn of(settings: &NicSettings) -> Result<Facts, AgentError> {
         let settings = &NicSettings { device: own_name(&settings.device), ..settings.clone() };
         let device = settings.device.as_str();
         let mut facts = Facts { device: device.to_owned(), ..Facts::default() };
         if Device::find(device).is_none() {
-            let missing = format!(
-                "no interface {device} with an Ethernet address in this namespace; `ip link` lists the existing ones"
-            );
-            facts.errors.push(missing);
+            return Err(AgentError::NoDevice(device.to_owned()));
         }
         facts.look_at_queues();
         let (driver, obeys_pause) = driver(device).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Facts {
         facts.look_below(stacked);
         facts.look_for_rdma(Path::new("/sys/class/infiniband"));
         facts.look_at_threads(settings);
-        facts
+        Ok(facts)
     }
 
     fn look_at_queues(&mut self) {

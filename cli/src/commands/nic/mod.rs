@@ -363,7 +363,7 @@ fn conclude(view: &NicView, removed: &Removed) -> bool {
 }
 
 fn check(settings: &NicSettings, json: bool) -> miette::Result<ExitCode> {
-    let facts = Facts::of(settings);
+    let facts = Facts::of(settings).into_diagnostic()?;
     if json {
         let text = serde_json::to_string_pretty(&facts).map_err(|error| miette!("{error}"))?;
         cli::print(text + "\n")?;
