@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use miette::miette;
+use serde_json::Value;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_config::{Config, Machine};
 
@@ -34,11 +35,21 @@ enum From {
     },
 }
 
+/// Replaces numbers, which some tools write, by texts, which SONiC writes.
+fn with_texts(value: Value) -> Value {
+    match value {
+        Value::Number(number) => number.to_string().into(),
+        Value::Object(entries) => entries.into_iter().map(|(key, value)| (key, with_texts(value))).collect(),
+        other => other,
+    }
+}
+
 pub fn run(Args { from: From::Sonic { file } }: &Args) -> miette::Result<()> {
     let name = file.display();
-    let db = serde_json::from_str(&read_text(file, CONFIG_DB)?)
+    let text = read_text(file, CONFIG_DB)?;
+    let db = serde_json::from_str(text.trim_start_matches('\u{feff}'))
         .map_err(|error| miette!("{name} is not JSON, which a config_db.json has to be: {error}"))?;
-    let text = sonic::converted(&db).map_err(|why| miette!("{name}: {why}"))?;
+    let text = sonic::converted(&with_texts(db)).map_err(|why| miette!("{name}: {why}"))?;
     cli::print(&text)?;
     // Validate for any machine, because the devices of the other switch do not exist here.
     Config::from_toml("the converted configuration", &text, Machine::default())?;

@@ -1,4 +1,6 @@
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
@@ -65,7 +67,10 @@ pub(super) fn converted(db: &Value) -> Result<String, String> {
         notes: BTreeSet::new(),
     };
     if db.table("PORT").is_none_or(Map::is_empty) {
-        return Err("the table PORT is missing, so this is no config_db.json".into());
+        return Err(
+            "the table PORT is missing, so this is no config_db.json; give the part of one ASIC if the switch has several"
+                .into(),
+        );
     }
     Ok(db.written().text())
 }
@@ -91,12 +96,33 @@ impl<'a> Db<'a> {
 
     fn of_class(&self, table: &str, port: &str, class: u8) -> Option<&'a Table> {
         let is_of_class = |key: &str| {
-            let (ports, classes) = key.split_once('|')?;
-            let (from, to) = classes.split_once('-').unwrap_or((classes, classes));
-            let (from, to): (u8, u8) = from.parse().ok().zip(to.parse().ok())?;
-            (ports.split(',').any(|name| name == port) && (from..=to).contains(&class)).then_some(())
+            let (ports, classes) = ports_and_classes(key)?;
+            (ports.split(',').any(|name| name == port) && classes.contains(&class)).then_some(())
         };
         self.table(table)?.iter().find(|(key, _)| is_of_class(key).is_some())?.1.as_object()
+    }
+
+    /// Notes the keys that name no port of PORT, or no class.
+    fn note_foreign_keys(&mut self) {
+        let ports: BTreeSet<&str> =
+            self.table("PORT").into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        let are_ports = |names: &str| names.split(',').all(|name| ports.contains(name));
+        for table in ["BUFFER_PG", "QUEUE"] {
+            for key in self.table(table).into_iter().flat_map(Map::keys) {
+                if !ports_and_classes(key).is_some_and(|(names, _)| are_ports(names)) {
+                    self.note(format!(
+                        "{key} of {table}, which names no port of PORT, or no class from 0 to 7"
+                    ));
+                }
+            }
+        }
+        for (table, of_all) in [("PORT_QOS_MAP", "global"), ("PFC_WD", "GLOBAL")] {
+            for key in self.table(table).into_iter().flat_map(Map::keys) {
+                if key != of_all && !are_ports(key) {
+                    self.note(format!("{key} of {table}, which names no port of PORT"));
+                }
+            }
+        }
     }
 
     fn note(&mut self, note: impl Into<String>) {
@@ -132,6 +158,7 @@ impl<'a> Db<'a> {
         if let Some(poll) = self.entry("PFC_WD", "GLOBAL").and_then(|it| text(it, "POLL_INTERVAL")) {
             self.note(format!("POLL_INTERVAL = {poll} of PFC_WD: watchdogs of xoff do not poll"));
         }
+        self.note_foreign_keys();
         for (table, read) in KEYS {
             let entries = self.table(table).into_iter().flat_map(Map::values).filter_map(Value::as_object);
             let keys: BTreeSet<&str> = entries.flat_map(Map::keys).map(String::as_str).collect();
@@ -208,17 +235,24 @@ impl<'a> Db<'a> {
                 set(Some(class), "watchdog", quoted(action));
                 let times = [("watchdog_detect", "detection_time"), ("watchdog_restore", "restoration_time")];
                 for (key, of) in times {
-                    let millis = self.number(watchdog, of, &format!("PFC_WD {name}"));
+                    let millis = self.number::<u64>(watchdog, of, &format!("PFC_WD {name}"));
                     millis.into_iter().for_each(|millis| set(Some(class), key, format!("\"{millis}ms\"")));
                 }
             }
             let profile =
                 self.of_class("BUFFER_PG", name, class).and_then(|it| text(it, "profile")).map(reference);
+            if let Some(missing) = profile
+                .filter(|profile| *profile != "NULL" && self.entry("BUFFER_PROFILE", profile).is_none())
+            {
+                self.note(format!(
+                    "BUFFER_PROFILE {missing} of {name}|{class}, which the table does not have"
+                ));
+            }
             let profile = profile.and_then(|profile| Some((profile, self.entry("BUFFER_PROFILE", profile)?)));
             if let Some((profile, buffer)) = profile.filter(|_| is_lossless) {
-                alphas.extend(text(buffer, "dynamic_th").and_then(|alpha| alpha.parse::<i8>().ok()));
                 let place = format!("BUFFER_PROFILE {profile}");
-                let [limit, xon] = ["static_th", "xon"].map(|key| self.number(buffer, key, &place));
+                alphas.extend(self.number::<i8>(buffer, "dynamic_th", &place));
+                let [limit, xon] = ["static_th", "xon"].map(|key| self.number::<u64>(buffer, key, &place));
                 limit.into_iter().for_each(|bytes| set(Some(class), "xoff", format!("\"{bytes}B\"")));
                 match xon {
                     Some(bytes) if limit.is_some() => set(Some(class), "xon", format!("\"{bytes}B\"")),
@@ -266,7 +300,7 @@ impl<'a> Db<'a> {
             {
                 let limits = [("ecn_min", "green_min_threshold"), ("ecn_max", "green_max_threshold")];
                 for (key, of) in limits {
-                    let bytes = self.number(wred, of, &format!("WRED_PROFILE at {name}|{class}"));
+                    let bytes = self.number::<u64>(wred, of, &format!("WRED_PROFILE at {name}|{class}"));
                     bytes.into_iter().for_each(|bytes| set(Some(class), key, format!("\"{bytes}B\"")));
                 }
                 let percent = text(wred, "green_drop_probability").and_then(|it| it.parse::<f64>().ok());
@@ -280,11 +314,11 @@ impl<'a> Db<'a> {
         settings
     }
 
-    fn number(&mut self, entry: &Table, key: &str, place: &str) -> Option<u64> {
+    fn number<N: FromStr>(&mut self, entry: &Table, key: &str, place: &str) -> Option<N> {
         let given = text(entry, key)?;
         let number = given.parse().ok();
         if number.is_none() {
-            self.note(format!("{key} = {given} of {place}, which is no number"));
+            self.note(format!("{key} = {given} of {place}, which is no number in the range of xoff"));
         }
         number
     }
@@ -301,28 +335,31 @@ impl<'a> Db<'a> {
         classes
     }
 
-    /// Returns a map from codes to classes as TOML, without entries equal to `default`. SONiC gives
-    /// class 0 to a code that the map lacks.
+    /// Returns a map from codes to classes as TOML, without entries equal to `default`. Class 0 is for codes that the map lacks,
+    /// as in SONiC, and for those whose class xoff does not have.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.entry(table, map);
         if entries.is_none() {
             self.note(format!("{table} {map}, which PORT_QOS_MAP names, but the table does not have"));
         }
         let entries = entries?;
-        let class =
-            |code: u8| text(entries, &code.to_string()).map_or(Ok(0), |it| it.parse::<u8>().map_err(|_| it));
+        for key in entries.keys().filter(|key| !is_code(key, codes)) {
+            self.note(format!("{key:?} of {table} {map}, which is no number from 0 to {}", codes - 1));
+        }
         let mut ranges: Vec<(u8, u8, u8)> = Vec::new();
         for code in 0..codes {
-            match class(code) {
-                Ok(class) if class >= CLASSES => {
-                    self.note(format!("{code} -> {class} of {table} {map}: xoff has classes 0 to 7"))
-                }
-                Err(given) => self.note(format!("{code} -> {given:?} of {table} {map}, which is no number")),
-                Ok(class) if class == default(code) => {}
-                Ok(class) => match ranges.last_mut() {
-                    Some((_, to, of)) if *of == class && *to + 1 == code => *to = code,
-                    _ => ranges.push((code, code, class)),
-                },
+            let given = text(entries, &code.to_string());
+            let class = given.map_or(Some(0), |it| it.parse().ok().filter(|class| *class < CLASSES));
+            if let (Some(given), None) = (given, class) {
+                self.note(format!(
+                    "{code} -> {given} of {table} {map}: xoff has classes 0 to 7; {code} is class 0"
+                ));
+            }
+            let class = class.unwrap_or(0);
+            match ranges.last_mut() {
+                _ if class == default(code) => {}
+                Some((_, to, of)) if *of == class && *to + 1 == code => *to = code,
+                _ => ranges.push((code, code, class)),
             }
         }
         let range = |(from, to, class)| {
@@ -345,8 +382,20 @@ impl<'a> Db<'a> {
     }
 }
 
+/// Splits a key such as `Ethernet0,Ethernet4|3-4`.
+fn ports_and_classes(key: &str) -> Option<(&str, RangeInclusive<u8>)> {
+    let (ports, classes) = key.split_once('|')?;
+    let (from, to) = classes.split_once('-').unwrap_or((classes, classes));
+    let (from, to): (u8, u8) = from.parse().ok().zip(to.parse().ok())?;
+    (from <= to && to < CLASSES).then_some((ports, from..=to))
+}
+
 fn text<'a>(entry: &'a Table, key: &str) -> Option<&'a str> {
     entry.get(key)?.as_str()
+}
+
+fn is_code(key: &str, codes: u8) -> bool {
+    key.parse().is_ok_and(|code: u8| code < codes && code.to_string() == key)
 }
 
 fn reference(text: &str) -> &str {
@@ -356,150 +405,4 @@ fn reference(text: &str) -> &str {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use serde_json::json;
-    use xoff_config::{Config, Machine};
-    use xoff_flow_control::settings::{Memory, Service, Trust, WatchdogAction};
-    use xoff_wire::units::{BitRate, Bytes, Class};
-
-    use super::*;
-
-    fn db() -> Value {
-        let qos = json!({
-            "dscp_to_tc_map": "[DSCP_TO_TC_MAP|AZURE]", "tc_to_queue_map": "AZURE", "tc_to_pg_map": "AZURE", "pfc_enable": "3,4",
-            "pfcwd_sw_enable": "3"
-        });
-        let dscp: Table = (0..64)
-            .map(|dscp: u8| {
-                let class = match dscp {
-                    3 => "3",
-                    4 => "4",
-                    _ => "1",
-                };
-                (dscp.to_string(), class.into())
-            })
-            .collect();
-        json!({
-            "DEVICE_METADATA": { "localhost": { "hostname": "leaf-1" } },
-            "PORT": {
-                "Ethernet0": { "speed": "100000", "mtu": "9100", "admin_status": "up" },
-                "Ethernet12": { "speed": "40000", "mtu": "9100", "admin_status": "up", "pfc_asym": "on" },
-                "Ethernet4": { "speed": "100000", "mtu": "9100", "admin_status": "up" },
-                "Ethernet8": { "speed": "100000", "admin_status": "down" }
-            },
-            "PORT_QOS_MAP": { "Ethernet0,Ethernet4": qos, "Ethernet12": qos },
-            "DSCP_TO_TC_MAP": { "AZURE": dscp },
-            "TC_TO_QUEUE_MAP": { "AZURE": { "3": "3", "4": "4" } },
-            "TC_TO_PRIORITY_GROUP_MAP": { "AZURE": { "1": "0", "3": "3" } },
-            "CABLE_LENGTH": { "AZURE": { "Ethernet0": "5m", "Ethernet4": "300m", "Ethernet12": "0m" } },
-            "PFC_WD": {
-                "GLOBAL": { "POLL_INTERVAL": "200" },
-                "Ethernet0": { "action": "forward", "detection_time": "400", "restoration_time": "2000" }
-            },
-            "BUFFER_PG": { "Ethernet0|3-4": { "profile": "[BUFFER_PROFILE|lossless]" }, "Ethernet4|0": { "profile": "NULL" } },
-            "BUFFER_PROFILE": { "lossless": { "xon": "18432", "xoff": "165568", "dynamic_th": "-3" } },
-            "QUEUE": { "Ethernet0|3": { "scheduler": "s1", "wred_profile": "w" }, "Ethernet0|6": { "scheduler": "s2" } },
-            "SCHEDULER": { "s1": { "type": "DWRR", "weight": "15" }, "s2": { "type": "STRICT" } },
-            "WRED_PROFILE": { "w": {
-                "ecn": "ecn_all", "green_min_threshold": "250000", "green_max_threshold": "2097152", "green_drop_probability": "5"
-            } },
-            "BGP_NEIGHBOR": {}, "LOOPBACK_INTERFACE": {}
-        })
-    }
-
-    #[test] // proves: sonic-import
-    fn sonic_qos_tables_become_a_valid_configuration() {
-        let text = converted(&db()).unwrap();
-        let config = Config::from_toml("sonic.toml", &text, Machine::default()).unwrap();
-        let ports = &config.switch.ports;
-        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        assert_eq!(
-            (config.shell.name.as_str(), names),
-            ("leaf-1", vec!["Ethernet0", "Ethernet4", "Ethernet12"]),
-            "{text}"
-        );
-        assert_eq!([0, 1, 2].map(|port| ports[port].speed), [100, 100, 40].map(BitRate::from_gbps));
-        assert_eq!([0, 1, 2].map(|port| config.cables[port].0), [25, 1_500, 50], "{text}");
-        let classes = |port: usize, dscp: usize| ports[port].dscp_to_class[dscp];
-        assert_eq!(
-            [3, 4, 0, 24, 46].map(|dscp| classes(2, dscp)),
-            [3, 4, 1, 1, 1].map(|class| Class::new(class).unwrap())
-        );
-        assert_eq!(ports[0].trust, Trust::Dscp);
-        let of = |port: usize, class: usize| &ports[port].classes[class];
-        assert_eq!([2, 3, 4, 5].map(|class| of(1, class).lossless), [false, true, true, false]);
-        let watchdog = of(0, 3).watchdog.as_ref().unwrap();
-        assert_eq!(
-            (watchdog.action, watchdog.detect.0, watchdog.restore.0),
-            (WatchdogAction::Forward, 400_000_000, 2_000_000_000)
-        );
-        assert!(of(0, 4).watchdog.is_none() && of(1, 3).watchdog.is_none());
-        assert_eq!((of(0, 3).service, of(0, 6).service), (Service::Weighted(15), Service::Strict));
-        let ecn = of(0, 3).ecn.as_ref().unwrap();
-        assert_eq!((ecn.min, ecn.max, ecn.probability), (Bytes(250_000), Bytes(2_097_152), 0.05));
-        assert!(
-            matches!(&config.switch.memory, Memory::Shared(shared) if shared.alpha_log2 == Some(-3)),
-            "{text}"
-        );
-        for note in [
-            "port Ethernet8",
-            "1 -> 0 of TC_TO_PRIORITY_GROUP_MAP AZURE",
-            "headroom xoff = 165568 of BUFFER_PROFILE lossless",
-            "POLL_INTERVAL = 200",
-            "the tables BGP_NEIGHBOR, LOOPBACK_INTERFACE",
-        ] {
-            assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
-        }
-        assert_eq!(text.matches("dscp_map").count(), 1, "a shared map is written for each port\n{text}");
-    }
-
-    #[test]
-    fn sonic_import_refuses_other_json_and_names_odd_values() {
-        for other in [json!([]), json!({}), json!({ "PORT": {} })] {
-            converted(&other).unwrap_err();
-        }
-        let mut odd = db();
-        odd["PORT"]["Ethernet0"] = json!({ "speed": "fast", "mtu": "12000", "admin_status": "up" });
-        odd["DSCP_TO_TC_MAP"]["AZURE"]["9"] = json!("12");
-        odd["BUFFER_PG"]["Ethernet0|0"] = json!({ "profile": "lossy" });
-        odd["BUFFER_PROFILE"]["lossy"] = json!({ "size": "0", "dynamic_th": "3" });
-        odd["PORT_QOS_MAP"]["Ethernet12"]["dscp_to_tc_map"] = json!("MISSING");
-        let text = converted(&odd).unwrap();
-        for note in [
-            "the speed of port Ethernet0",
-            "mtu = 12000 of port Ethernet0",
-            "9 -> 12 of",
-            "dynamic_th = 3 of BUFFER_PROFILE lossy: thresholds of lossy classes",
-            "DSCP_TO_TC_MAP MISSING",
-        ] {
-            assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
-        }
-    }
-    /// Line breaks and control characters in values must add no keys, and unknown keys must become
-    /// comments.
-    #[test]
-    fn hostile_sonic_values_add_no_keys() {
-        let mut odd = db();
-        odd["SCHEDULER"]["s1"] = json!({ "type": "DWRR", "weight": "15\nlossless = [4]", "pir": "7" });
-        odd["PORT"]["Ethernet0"]["mtu"] = json!("9100\nlossless = [5]");
-        odd["PORT"]["Ethernet0"]["fec"] = json!("rs");
-        odd["PORT_QOS_MAP"]["Ethernet12"]["pfc_enable"] = json!("3,x,9");
-        odd["PFC_WD"]["Ethernet0"]["detection_time"] = json!("400ms\"\nx = \"1");
-        let text = converted(&odd).unwrap();
-        let config = Config::from_toml("sonic.toml", &text, Machine::default()).unwrap();
-        let lossless = |class: usize| config.switch.ports[0].classes[class].lossless;
-        assert_eq!([3, 4, 5].map(lossless), [true, true, false], "{text}");
-        assert_eq!(quoted("a\u{7f}\n\"b"), r#""a\u007F\n\"b""#);
-        for note in [
-            "weight = 15 lossless = [4] of SCHEDULER",
-            "pir of SCHEDULER",
-            "fec of PORT",
-            "x in pfc_enable of Ethernet12",
-            "9 in pfc_enable of Ethernet12",
-            "xon = 18432 of BUFFER_PROFILE lossless",
-            "detection_time = 400ms",
-        ] {
-            assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
-        }
-    }
-}
+mod tests;
