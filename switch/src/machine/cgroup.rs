@@ -25,21 +25,28 @@ fn mounts() -> Option<MountInfos> {
 
 pub(super) fn limit() -> Option<Bytes> {
     let (cgroups, mounts) = (Process::myself().ok()?.cgroups().ok()?, mounts()?);
-    let levels = mounts.iter().flat_map(|mount| levels(mount, &cgroups).unwrap_or_default());
+    let levels = mounts.iter().flat_map(|mount| levels(mount, &cgroups, "memory").unwrap_or_default());
     levels.flat_map(|level| LIMITS.map(|(limit, _)| number(&level, limit))).flatten().min().map(Bytes)
 }
 
-/// Returns the quota that leaves the smallest share of a core. Cgroup version 1 is not read.
+/// Returns the quota that leaves the smallest share of a core.
 pub(super) fn cpu_quota() -> Option<CpuQuota> {
     tightest(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }
 
 fn tightest(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<CpuQuota> {
-    let unified = mounts.iter().filter(|mount| mount.fs_type == "cgroup2");
-    let levels = unified.flat_map(|mount| levels(mount, cgroups).unwrap_or_default());
+    let levels = mounts.iter().flat_map(|mount| levels(mount, cgroups, "cpu").unwrap_or_default());
     let quotas = levels.filter_map(|level| {
-        let file = level.join("cpu.max");
-        let text = fs::read_to_string(&file).ok()?;
+        // Version 2 has both numbers in one file, version 1 a file for each. Without a quota the first is `max` or -1.
+        let [file, of_version_1] = ["cpu.max", "cpu.cfs_quota_us"].map(|name| level.join(name));
+        let (file, text) = match fs::read_to_string(&file) {
+            Ok(text) => (file, text),
+            Err(_) => {
+                let period = fs::read_to_string(level.join("cpu.cfs_period_us")).ok()?;
+                let quota = fs::read_to_string(&of_version_1).ok()?;
+                (of_version_1, format!("{quota} {period}"))
+            }
+        };
         let mut micros = text.split_whitespace().map(|word| word.parse::<u32>().ok());
         let [used_max, period] =
             [micros.next()??, micros.next()??].map(|micros| Nanos::from_micros(micros.into()));
@@ -53,17 +60,18 @@ fn number(level: &Path, file: &str) -> Option<u64> {
 }
 
 fn least(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<AvailableMemory> {
-    let levels = mounts.iter().flat_map(|mount| levels(mount, cgroups).unwrap_or_default());
+    let levels = mounts.iter().flat_map(|mount| levels(mount, cgroups, "memory").unwrap_or_default());
     let limits = levels.flat_map(|level| LIMITS.map(|files| left(&level, files)));
     limits.flatten().min_by_key(|left| left.bytes)
 }
 
-/// Returns the directories of the process's cgroup and of its ancestors, as far as they are below `mount`.
-fn levels(mount: &MountInfo, cgroups: &ProcessCGroups) -> Option<Vec<PathBuf>> {
+/// Returns the directories of the process's cgroup and of its ancestors, as far as they are below `mount` and have the
+/// controller.
+fn levels(mount: &MountInfo, cgroups: &ProcessCGroups, controller: &str) -> Option<Vec<PathBuf>> {
     let cgroup = cgroups.into_iter().find(|cgroup| match mount.fs_type.as_str() {
         "cgroup" => {
-            mount.super_options.contains_key("memory")
-                && cgroup.controllers.iter().any(|name| name == "memory")
+            mount.super_options.contains_key(controller)
+                && cgroup.controllers.iter().any(|name| name == controller)
         }
         "cgroup2" => cgroup.hierarchy == 0,
         _ => false,
@@ -139,20 +147,27 @@ mod tests {
 
     #[test]
     fn lowest_cpu_quota_of_cgroup_and_its_ancestors_applies() {
-        let root = tempfile::tempdir().unwrap();
-        let quota = |own: &str, above: &str| {
+        let quota = |version: &str, files: &[(&str, &str)]| {
+            let root = tempfile::tempdir().unwrap();
             fs::create_dir_all(root.path().join("a/b")).unwrap();
-            fs::write(root.path().join("a/b/cpu.max"), own).unwrap();
-            fs::write(root.path().join("a/cpu.max"), above).unwrap();
-            let mount = format!("32 31 0:29 / {} rw - cgroup2 none rw\n", root.path().display());
-            let cgroups = ProcessCGroups::from_read("0::/a/b\n".as_bytes()).unwrap();
+            for (file, text) in files {
+                fs::write(root.path().join(file), text).unwrap();
+            }
+            let mount = format!("32 31 0:29 / {} rw - {version} none rw,cpu\n", root.path().display());
+            let cgroups = ProcessCGroups::from_read("4:cpu,cpuacct:/a/b\n0::/a/b\n".as_bytes()).unwrap();
             let found = tightest(&cgroups, &MountInfos::from_read(mount.as_bytes()).unwrap())?;
             Some((found.used_max.0 / 1_000, found.period.0 / 1_000))
         };
-        assert_eq!(quota("10000 100000\n", "max 100000\n"), Some((10_000, 100_000)));
-        assert_eq!(quota("10000 10000\n", "30000 100000\n"), Some((30_000, 100_000)));
-        assert_eq!(quota("max 100000\n", "max 100000\n"), None);
-        assert_eq!(quota("10000 0\n", "odd\n"), None);
+        let max = |own, above| quota("cgroup2", &[("a/b/cpu.max", own), ("a/cpu.max", above)]);
+        assert_eq!(max("10000 100000\n", "max 100000\n"), Some((10_000, 100_000)));
+        assert_eq!(max("10000 10000\n", "30000 100000\n"), Some((30_000, 100_000)));
+        assert_eq!(max("max 100000\n", "max 100000\n"), None);
+        assert_eq!(max("10000 0\n", "odd\n"), None);
+        let of_version_1 = |used_max, period| {
+            quota("cgroup", &[("a/cpu.cfs_quota_us", used_max), ("a/cpu.cfs_period_us", period)])
+        };
+        assert_eq!(of_version_1("10000\n", "100000\n"), Some((10_000, 100_000)));
+        assert_eq!(of_version_1("-1\n", "100000\n"), None);
     }
 
     #[test]
