@@ -148,10 +148,7 @@ impl Loops {
         let suspect = &mut self.ports[higher.index()];
         let age = now.since(suspect.since);
         if age >= WINDOW {
-            // Moves of an older window are over.
-            if age < WINDOW.after(WINDOW) {
-                suspect.find_duplicate();
-            }
+            suspect.find_duplicate();
             suspect.begin(now);
         }
         if suspect.partner != lower {
@@ -347,10 +344,18 @@ mod tests {
         let found = duplicate_of_window(&mut loops, WINDOW);
         assert_eq!((found.count, found.with, found.movers), (1, Some(A), [Some(FIRST), None]));
         assert_eq!(bounce_of(&mut loops, WINDOW, 100 * MOVES, &[FIRST, SECOND], false), None);
-        let found = duplicate_of_window(&mut loops, Nanos(2 * WINDOW.0));
-        assert_eq!((found.count, found.movers), (2, [Some(FIRST), Some(SECOND)]), "no flooded frames");
-        assert_eq!(bounce_of(&mut loops, Nanos(2 * WINDOW.0), MOVES - 2, &[FIRST], true), None);
-        assert_eq!(duplicate_of_window(&mut loops, Nanos(3 * WINDOW.0)).count, 2, "one move below the limit");
+        let found = duplicate_of_window(&mut loops, Nanos(9 * WINDOW.0));
+        assert_eq!(
+            (found.count, found.movers),
+            (2, [Some(FIRST), Some(SECOND)]),
+            "after seconds without moves"
+        );
+        assert_eq!(bounce_of(&mut loops, Nanos(9 * WINDOW.0), MOVES - 2, &[FIRST], true), None);
+        assert_eq!(
+            duplicate_of_window(&mut loops, Nanos(10 * WINDOW.0)).count,
+            2,
+            "one move below the limit"
+        );
         assert_eq!(loops.found_at(B).count, 0);
     }
 
