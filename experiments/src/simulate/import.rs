@@ -49,9 +49,9 @@ fn alone(topology: &Path, flows: &Path) -> miette::Result<String> {
     let (begin, limit) =
         (starts().min().unwrap_or_default(), starts().max().unwrap_or_default().after(LIMIT));
     let mut text = format!(
-        "[scenario]\nname = \"import\"\nlimit = \"{}ns\"\n\
+        "[scenario]\nname = \"import\"\nlimit = \"{}ns\"\nwarm_up = \"{1}ns\"\n\
          [hosts]\ntransport = \"roce\"\ncontrol = \"dcqcn\"\npayload = 1000\n\
-         [output]\nsample = \"10us\"\nbegin = \"{}ns\"\n\
+         [output]\nsample = \"10us\"\nbegin = \"{1}ns\"\n\
          [switch.all.memory]\nmodel = \"shared\"\npool = \"32MiB\"\nalpha_log2 = -3\n",
         limit.0, begin.0
     );

@@ -26,7 +26,7 @@ mod transport;
 pub use alone::Alone;
 pub use dcqcn::DcqcnSettings;
 pub use fabric::FlowFabric;
-pub use frames::{FLOW_BYTES_MAX, Framing, PAYLOAD_MAX, frame_len};
+pub use frames::{BYTES_LIKELY, FLOW_BYTES_MAX, Framing, PAYLOAD_MAX, frame_len};
 pub use host::FlowHost;
 pub use intake::{ReceiverPause, SlowReceiver};
 pub use load::{Load, NewFlows, Query};

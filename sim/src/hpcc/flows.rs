@@ -5,13 +5,11 @@ use xoff_wire::units::Class;
 
 use super::tokens::is_entry;
 use super::{ImportError, Name, Nodes, no_node};
-use crate::flows::{FLOW_BYTES_MAX, FlowPlan};
+use crate::flows::{BYTES_LIKELY, FLOW_BYTES_MAX, FlowPlan};
 use crate::plan::At;
 use crate::time::Picos;
 
 const SECONDS_MAX: f64 = 3_600.0;
-/// Flow size in bytes: if all flows are smaller, the sizes may be in packets instead of bytes.
-const BYTES_LIKELY: u64 = 64;
 
 /// Flow that was read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use crate::flows::FLOW_BYTES_MAX;
+use crate::flows::{BYTES_LIKELY, FLOW_BYTES_MAX};
 
 /// Interpolation between two rows of a size table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,10 @@ pub enum SizesError {
     Order { line: usize },
     #[error("the last percentage is not 100, nor the last share 1; add a row for the largest flows")]
     End,
+    #[error(
+        "all sizes are below {BYTES_LIKELY} bytes; if they are in packets, multiply them by the bytes of a packet"
+    )]
+    Packets,
 }
 
 /// Distribution of flow sizes in bytes.
@@ -95,6 +99,9 @@ impl Sizes {
         let whole = [100.0, 1.0].into_iter().find(|whole| (last / whole - 1.0).abs() < 1e-9);
         let whole = whole.ok_or(SizesError::End)?;
         points.iter_mut().for_each(|(_, share)| *share /= whole);
+        if points.iter().all(|(bytes, _)| *bytes < BYTES_LIKELY as f64) {
+            return Err(SizesError::Packets);
+        }
         Ok(Sizes { points, between })
     }
 
@@ -185,8 +192,8 @@ mod tests {
         let read = |text| Sizes::parse(text, Between::Step).expect("the table is invalid");
         assert_eq!(read(shares), read(percent));
         let one_percent =
-            Sizes::parse("10 0.5\n20 1\n30 100\n", Between::Step).expect("the table is invalid");
-        assert_eq!([0.004, 0.009, 0.02].map(|share| one_percent.at(share)), [10, 20, 30]);
+            Sizes::parse("100 0.5\n200 1\n300 100\n", Between::Step).expect("the table is invalid");
+        assert_eq!([0.004, 0.009, 0.02].map(|share| one_percent.at(share)), [100, 200, 300]);
     }
 
     #[test]
@@ -224,5 +231,7 @@ mod tests {
         assert_eq!(why("0 0\n10 40"), SizesError::End);
         assert_eq!(why("0 0\n10 0.99"), SizesError::End);
         assert_eq!(why(""), SizesError::End);
+        assert_eq!(why("1 40\n63 100"), SizesError::Packets);
+        assert!(Sizes::parse("1 40\n64 100", Between::Step).is_ok(), "64 bytes are a likely size");
     }
 }
