@@ -11,6 +11,9 @@ pub const UNFINISHED_CHECKSUM: &str = "unfinished-checksum";
 pub struct OngoingStatus {
     /// Name of the fault's event in the log.
     pub event: String,
+    /// Sentence that the log had when the fault began.
+    #[serde(default)]
+    pub text: String,
     /// Name of the affected port; `None` if no port is affected.
     pub port: Option<String>,
     /// Affected class; `None` if no class is affected.

@@ -1,8 +1,23 @@
 use xoff_config::written::grouped;
 
 use xoff_config::format::{scaled, span};
-use xoff_switch::control::UNFINISHED_CHECKSUM;
-use xoff_switch::control::status::{Books, ClassStatus, GroupStatus, PortStatus, Status};
+use xoff_switch::control::status::{Books, ClassStatus, OngoingStatus, PortStatus, Status};
+
+/// Faults that the verdict, the tables or other lines of the summary show.
+const OTHERWISE_SHOWN: [&str; 12] = [
+    "loss",
+    "unseen-loss",
+    "unseen-loss-unproved",
+    "unseen-loss-lossy",
+    "stall",
+    "storm",
+    "long-pauses",
+    "loop",
+    "duplicate-address",
+    "peer-too-fast",
+    "peer-excess",
+    "peer-late",
+];
 
 pub(super) fn heading(status: &Status) -> String {
     let addresses = grouped(status.fdb_total.max(status.fdb.len() as u64));
@@ -48,32 +63,23 @@ pub(super) fn verdict(status: &Status) -> String {
         interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
     let missing: String = missing.collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{duplicates}{peers}{}{}{missing}",
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{duplicates}{peers}{}{missing}",
         grouped(verdict.lossless_lost),
-        checksums(status),
-        idle_groups(status)
+        ongoing(status, |event| !OTHERWISE_SHOWN.contains(&event))
     )
 }
 
-pub(super) fn checksums(status: &Status) -> String {
-    let ongoing = status.ongoing.iter().filter(|it| it.event == UNFINISHED_CHECKSUM);
-    let line = |port: &String| {
-        format!(
-            "\nCHECKSUMS: the host at port {port} leaves TCP and UDP checksums unfinished, so receivers discard its frames: run \
-             `ethtool -K DEVICE tx off` there"
-        )
+/// Returns a line for each ongoing fault whose event `is_shown`.
+pub(super) fn ongoing(status: &Status, is_shown: impl Fn(&str) -> bool) -> String {
+    let line = |it: &OngoingStatus| {
+        let places = [("port", &it.port), ("group", &it.group)];
+        let places = places.iter().filter_map(|(kind, name)| Some(format!("{kind} {}", name.as_ref()?)));
+        let class = it.class.map(|class| format!("class {class}"));
+        let place = places.chain(class).collect::<Vec<_>>().join(", ");
+        let detail = it.detail.as_ref().map_or(String::new(), |detail| format!(" ({detail})"));
+        format!("\nNOW: {place}: {}{detail}", it.text)
     };
-    ongoing.filter_map(|it| it.port.as_ref()).map(line).collect()
-}
-
-fn idle_groups(status: &Status) -> String {
-    let line = |group: &GroupStatus| {
-        let name = &group.name;
-        format!(
-            "\nGROUP {name} carries no data, because LACP has joined none of its ports: see `xoff status groups`"
-        )
-    };
-    status.groups.iter().filter(|group| group.idle).map(line).collect()
+    status.ongoing.iter().filter(|it| is_shown(&it.event)).map(line).collect()
 }
 
 fn peer(port: &PortStatus) -> Option<String> {
@@ -183,6 +189,31 @@ mod tests {
         let (came, went) = books.split_once(" = ").unwrap();
         assert_eq!((side(came), side(went)), (1_023, 1_023), "{books}");
         assert!(came.contains("3 made here") && !books.contains("handed over"), "{books}");
+    }
+
+    #[test]
+    fn ongoing_faults_without_line_of_their_own_are_printed() {
+        let events = include_str!("../../../../docs/log.md");
+        for event in OTHERWISE_SHOWN {
+            assert!(events.contains(&format!("`{event}`")), "the log has no event {event}");
+        }
+        let ongoing = |event: &str, text: &str| OngoingStatus {
+            event: event.into(),
+            text: text.into(),
+            port: Some("left".into()),
+            class: Some(3),
+            group: None,
+            worker: None,
+            cause: None,
+            count: 1,
+            detail: Some("cause".into()),
+            began_nanos_ago: 0,
+        };
+        let mut status = status();
+        status.ongoing = vec![ongoing("too-long", "frames are too long"), ongoing("storm", "a storm")];
+        let text = render(&status, None);
+        line(&text, &["NOW: port left, class 3: frames are too long (cause)"]);
+        assert!(!text.contains("a storm"), "{text}");
     }
 
     #[test]

@@ -11,8 +11,9 @@ use super::multicast;
 use super::neighbors;
 use super::policies::{flow_table, shadow_table};
 use super::routes;
-use super::summary::checksums;
+use super::summary::ongoing;
 use super::tables::{class_table, losses, pause, port_table, quantiles, why};
+use xoff_switch::control::UNFINISHED_CHECKSUM;
 use xoff_switch::control::status::{ClassStatus, FdbEntry, PortStatus, Status};
 
 enum Keys {
@@ -96,7 +97,11 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Ports => port_table(&ports, status, before) + &fallbacks(&ports),
         What::Classes => class_table(&ports, status, before),
         What::Pauses => pause_table(&ports),
-        What::Drops => drop_table(&ports) + &unseen_table(&ports) + &checksums(status),
+        What::Drops => {
+            drop_table(&ports)
+                + &unseen_table(&ports)
+                + &ongoing(status, |event| event == UNFINISHED_CHECKSUM)
+        }
         What::Headroom => headroom::table_of(&ports),
         What::Neighbors => neighbors::tables(&ports),
         What::Multicast => multicast::tables(status),

@@ -150,6 +150,7 @@ impl ConditionMonitor {
             let Location { port, class, group, worker, cause } = condition.place.clone();
             let status = OngoingStatus {
                 event: condition.kind.event.into(),
+                text: condition.kind.began.into(),
                 port: port.map(|port| view.name_of(port).to_owned()),
                 class: class.map(|class| class.get()),
                 group,
