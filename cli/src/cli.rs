@@ -15,7 +15,6 @@ use xoff_switch::Promise;
 pub const EXIT_CANNOT: u8 = 2;
 pub const EXIT_NOT_PROVED: u8 = 3;
 
-/// Environment variable that replaces a missing `--url`.
 pub const URL_VARIABLE: &str = "XOFF_URL";
 
 /// Returns the exit code: 0 without loss, 1 if lossless frames were lost, 3 if a loss cannot be
@@ -68,7 +67,7 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Prints on standard output. A pipe closed by its reader is no error.
+/// Prints on standard output. Returns no error if the reader of a pipe has closed it.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }

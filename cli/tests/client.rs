@@ -7,7 +7,8 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::thread;
 
-/// Runs `command` against a server that always replies with `body`; all proxy variables name a closed port.
+/// Runs `command` against a server that always replies with `body`, with all proxy variables set to a
+/// closed port.
 fn run_against(command: &[&str], body: &'static str) -> Output {
     run_command_against(|xoff, url| xoff.args(command).args(["--url", url]), body)
 }

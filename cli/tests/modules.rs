@@ -1,4 +1,4 @@
-//! Checks that modules of a crate have no cyclic dependencies among siblings. A module may use its parent, and a parent its children.
+//! Checks that sibling modules have no cyclic dependencies. A module may use its parent, and a parent its children.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -146,7 +146,8 @@ impl Reader<'_> {
         match names.peek().map(|name| name.as_str()) {
             Some("crate") => path.clear(),
             Some("super" | "self") => (),
-            // Ignore other `use` paths, which begin with another crate or with a child module.
+            // Other paths begin with another crate or a child module. They are no dependency on a sibling, but may re-export an item
+            // of a child.
             Some(_) => {
                 return self.modules.uses.entry(path.clone()).or_default().push({
                     path.extend(names.cloned());
@@ -241,7 +242,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Returns the modules in dependency cycles: those left after removing modules without dependencies or dependents.
+/// Returns the modules in or between dependency cycles.
 fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

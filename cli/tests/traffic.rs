@@ -89,7 +89,8 @@ fn two_hosts_that_send_at_line_rate_lose_no_frame() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // Add the last frame, which begins at `last`. A host makes up for delays within its catch-up time.
+        // Allow also the last frame, which begins at `last`, and the bytes of the catch-up time, in which a host
+        // makes up for delays.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -143,7 +144,8 @@ fn traffic_hosts_use_devices_with_four_queues() {
 fn longest_frames_with_two_tags_arrive_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
         let pair = pair(mtu);
-        // Use tags beyond the MTU: a NIC accepts two, a veth device one. A packet socket accepts no 802.1ad tag.
+        // Raise the MTU by two tags: a NIC accepts two tags beyond its MTU, but a veth device only one, and a packet
+        // socket no 802.1ad tag.
         let report = receive_ten(&pair, mtu + 8);
         assert_eq!((report.unsorted.other, report.drops.total), (10, 0), "MTU {mtu}: {:?}", report.drops);
     }

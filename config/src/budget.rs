@@ -1,4 +1,4 @@
-//! Applies `memory.budget`: the lossy pool gets what rings, headroom and other guaranteed memory leave of the budget.
+//! Applies `memory.budget`: the lossy pool gets the part of the budget that rings, headroom and other guaranteed memory do not need.
 
 use toml_span::Span;
 use xoff_flow_control::settings::WhenFull;
@@ -15,7 +15,8 @@ use crate::{Config, Machine, Remedy, build, defaults, quantity, remedies, shared
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows; a running switch keeps its pool. Returns `None` after reporting an error.
+/// Makes the lossy pool as large as `memory.budget` allows; on a reload, the pool of the running switch stays. Returns `None` after
+/// reporting an error.
 pub(crate) fn apply(
     config: &mut Config,
     machine: &Machine,

@@ -5,7 +5,7 @@ use xoff_flow_control::settings::{
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
 
-/// Enumeration whose values have keywords, in files and in reports of changes.
+/// Enumeration whose values are written as keywords, in files and in reports of changes.
 pub trait Choice: Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
 

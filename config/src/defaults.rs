@@ -3,14 +3,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default `low` of `spread = "adaptive"`: paths with fewer queued bytes are preferred (CaPFC's evaluation of DeTail).
+/// Default `low` of `spread = "adaptive"`: paths with fewer queued bytes are the first choice (CaPFC's evaluation of DeTail).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
-/// Default `high` of `spread = "adaptive"`: paths with fewer queued bytes, from `low` on, are the second choice.
+/// Default `high` of `spread = "adaptive"`: paths with `low` or more, but fewer than `high` queued bytes are the second choice.
 pub const SPREAD_HIGH: Bytes = Bytes(32_000);
 pub const NAME: &str = "xoff";
 /// Default `switch.smallest_frame`, in bytes with FCS.
 pub const SMALLEST_FRAME: u32 = 256;
-/// Frame size in bytes at which a lossy egress queue reaches its limits of bytes and of frames (`class.egress_max_frames`) together.
+/// Frame size in bytes at which a lossy egress queue reaches its byte limit and `class.egress_max_frames` together.
 pub const LOSSY_FRAME: u32 = 512;
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
@@ -32,7 +32,6 @@ pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
 /// Default `port.cable`, in metres.
 pub const CABLE_METRES: u64 = 10;
 pub const DEFAULT_CLASS: Class = Class::ALL[0];
-/// Default `port.pvid` and `static.vlan`.
 pub const VID: u16 = 1;
 pub const LEARNING: bool = true;
 pub const FLOOD: bool = true;
@@ -55,9 +54,8 @@ pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Longest resume time of a peer for which the default XON keeps the line busy; more would add as much queueing delay.
+/// Longest resume time of a peer for which the default XON keeps the line busy. A higher limit would add as much queueing delay.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
-/// Number of frames that a worker handles at once (a batch).
 pub const BATCH: u64 = 32;
 
 /// Longest stall that the default `stall_budget` covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
@@ -75,8 +73,8 @@ pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
 /// Default of `egress_xoff` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s plus `commit`. CaPFC's values grow in
-/// proportion to the speed `scaled`, if given.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s, in proportion to the speed `scaled`, if
+/// given, plus `commit`.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -93,41 +91,40 @@ pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns the default `port.burst`: the line's bytes in a round of the driver loop or in a usual stall, but at least a batch of the
-/// longest frames.
+/// Returns the default `port.burst`: the bytes that the line carries in a round of the driver loop or in a usual stall, but at least a
+/// batch of the longest frames.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
 }
 
-/// Returns the default `port.commit`: a batch of the longest frames, or the line's bytes in 10 us if these are more.
+/// Returns the default `port.commit`: the bytes that the line carries in 10 us, but at least a batch of the longest frames.
 #[must_use]
 pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. It is at least a
-/// frame and `commit`, because bytes in the driver must not keep a sender paused.
+/// Returns the default `class.xon`: the bytes that the line carries until the peer resumes, so that the queue does not run empty. It is
+/// at least a frame and `commit`, because bytes in the driver must not keep a sender paused.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
 }
 
-/// Returns the default `class.xoff`: twice XON.
 #[must_use]
 pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an eighth of that, BBR
-/// would lose every seventh packet.
+/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. In an eighth of this length, TCP
+/// with BBR would lose every seventh packet.
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
 }
 
-/// Returns the default `memory.lossy_pool`: a quarter of the sum over all ports of their largest lossy queue, but at least four times the
-/// largest of these queues.
+/// Returns the default `memory.lossy_pool`: a quarter of the sum of all ports' largest lossy queues, but at least four times the largest
+/// one.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -140,8 +137,7 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool of `bytes`. Frames smaller than [`LOSSY_FRAME`] reach the pool's limit of frames before that
-/// of bytes.
+/// Returns a lossy pool of `bytes`. Frames smaller than [`LOSSY_FRAME`] reach the pool's limit of frames before that of bytes.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
@@ -154,8 +150,8 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default `port.refresh`: half the pause time, or less if a stall and frames ahead could delay a refresh too long. Returns
-/// `None` if less than a sixteenth of the pause time is left.
+/// Returns the default `port.refresh`: half the pause time, or less if a stall and frames in the driver could delay a refresh too long.
+/// Returns `None` if less than a sixteenth of the pause time is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

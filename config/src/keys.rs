@@ -289,7 +289,7 @@ pub(crate) enum MemoryModel {
 
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// Choice between thresholds as given, and thresholds that are given for 1 Gb/s and grow with the port's speed.
+/// Scale of thresholds: none, or the port's speed (thresholds are given for 1 Gb/s and grow in proportion).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -305,12 +305,12 @@ pub(crate) enum Pause {
     Ignore,
 }
 
-/// Value of `peer_response`: how soon the peer stops after XOFF.
+/// Value of `peer_response`: time in which the peer stops after XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// Peer stops within the stall budget of this switch.
+    /// The stall budget of this switch, because the peer is a software switch.
     Software,
-    /// Peer stops within the time that 802.3 allows hardware.
+    /// The time that 802.3 allows hardware.
     Standard,
     Within(Nanos),
 }

@@ -76,7 +76,6 @@ pub use shell::{
 pub use uses::Uses;
 pub use visible::visible;
 
-/// Validated configuration of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Settings of the dataplane. MAC addresses are zero until the switch reads them from its devices.
@@ -140,7 +139,7 @@ impl Config {
         Some(config)
     }
 
-    /// Returns changes of single keys that would save memory and cause no error, the largest saving first.
+    /// Returns changes of single keys that save memory and cause no error, the largest saving first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();
@@ -165,14 +164,13 @@ impl Config {
         machine::misfits(self, machine, None)
     }
 
-    /// Returns an error if `device` cannot serve as the port's device.
     #[must_use]
     pub fn misfit(&self, port: PortId, device: &Device) -> Option<Problem> {
         let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the number of AF_XDP sockets of each port; `None` if unknown, which memory plans count as one.
+    /// Returns the number of AF_XDP sockets of each port; `None` if unknown (memory plans then count one).
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));

@@ -16,14 +16,13 @@ use crate::uses::{self, Uses};
 use crate::written::grouped;
 use crate::{Config, written};
 
-/// Machine and program that run a configuration. The default has no limits, and built-in policies only.
+/// Machine and program that run a configuration. By default there are no limits, and only built-in policies.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Available memory; `None` means no limit.
     pub memory: Option<AvailableMemory>,
     /// Cores that the process may use, ascending; empty if unknown.
     pub cores: Vec<u16>,
-    /// Tightest limit of processor time in the process's cgroups.
     pub cpu_quota: Option<CpuQuota>,
     pub device: fn(&str) -> Device,
     pub is_netns: fn(&Path) -> bool,
@@ -33,7 +32,7 @@ pub struct Machine {
     pub running: Option<Arc<Config>>,
 }
 
-/// Processor time that a cgroup may use in each period (`cpu.max` of cgroup version 2), of all cores together.
+/// Processor time that a cgroup may use in each period, summed over all cores (`cpu.max` of cgroup version 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuQuota {
     pub used_max: Nanos,
@@ -41,7 +40,6 @@ pub struct CpuQuota {
     pub file: PathBuf,
 }
 
-/// Memory that this process can still take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AvailableMemory {
     pub bytes: Bytes,
@@ -128,7 +126,7 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
     problems
 }
 
-/// Warns if the quota lets the kernel stop busy workers for longer than the switch is configured to bridge.
+/// Warns if the quota lets the kernel stop busy workers for longer than `stall_budget`.
 fn throttling(quota: &CpuQuota, workers: usize, stall_budget: Nanos) -> Option<Problem> {
     let CpuQuota { used_max, period, file } = quota;
     let workers = workers.max(1) as u64;

@@ -20,7 +20,7 @@ const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Number of frames reserved at each port for pauses, congestion notifications and LLDP.
 pub const CONTROL_FRAMES: u32 = 64;
-/// Bytes that the process needs per frame outside the dataplane; `PER_CELL` and `PER_CHUNK` are per cell and chunk.
+/// Bytes that the process needs per frame outside the dataplane.
 const PER_FRAME: u64 = 12;
 const PER_CELL: u64 = 5;
 const PER_CHUNK: u64 = 8;
@@ -47,8 +47,8 @@ pub struct Held {
 impl Held {
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns the buffer memory for `frames` frames with `bytes` bytes in all, FCS included. It suffices even if the last cell of each
-    /// frame holds a single byte.
+    /// Returns the buffer memory for `frames` frames with `bytes` bytes in all, FCS included. It suffices even if the last cell of
+    /// each frame holds a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -110,7 +110,6 @@ pub struct Share {
     /// Memory for copies of flooded frames, which share the cells of the original.
     pub flooding: Held,
     pub host: Held,
-    /// Memory for control frames: pauses, congestion notifications and LLDP.
     pub control: Held,
     pub spare: Held,
 }
@@ -181,7 +180,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory of a switch with these workers. Port `n` has `queues[n]` sockets; `None` means one.
+    /// Plans the memory of a switch. Port `n` has `queues[n]` sockets; `None` means one.
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -258,7 +257,7 @@ impl Config {
         let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
         let received =
             receive_chunks(port, queues).saturating_mul(u64::from(self.shell.chunks.receive_bytes()));
-        // The kernel needs its bytes once for each whole chunk, also if the chunk is divided into small receive chunks.
+        // The kernel needs its bytes once per whole chunk, even if small receive chunks divide it.
         let chunks = received.div_ceil(chunk).saturating_add(transmitted);
         let of_socket = chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET);
         let bytes = received.saturating_add(transmitted.saturating_mul(chunk));
@@ -272,14 +271,13 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of a worker that owns `ports`. Frames stay with the worker that received them, so each has memory for
-    /// the lossy queues of all ports.
+    /// Returns the buffer memory of a worker that owns `ports`. A frame stays with the worker that received it, so each worker has
+    /// memory for the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// Returns a worker's buffer memory that suffices for each of these configurations.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -290,14 +288,13 @@ impl Config {
         Successive(successive).share(workers, ports, queues)
     }
 
-    /// Returns the buffer memory of a port, without the lossy pool.
     #[must_use]
     pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the buffer memory for a queue's received frames. There are cells for a batch of full chunks and an incomplete frame,
-    /// because frames of several chunks move to cells at once.
+    /// Returns the buffer memory for the received frames of one device queue. Frames of several chunks move to cells at once, so a
+    /// batch of full chunks and an incomplete frame need cells, too.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -314,8 +311,8 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the memory for the queues of all classes that are lossy at every port, at most the lossy pool. `spare` further ports
-    /// count as the largest port.
+    /// Returns the memory for queues of classes that are lossy at every port, at most the lossy pool. Each of `spare` further ports
+    /// counts as the largest port.
     pub(crate) fn lossy_everywhere(&self, spare: u64) -> Held {
         let classes = self.pooled();
         let of_port = |port: &PortSettings| {
@@ -399,10 +396,10 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // The copies of a lossless flood share the cells of the original frame, and only the original counts at its ingress port.
+            // Copies of a lossless flood share the cells of the original frame, which alone counts at its ingress port.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
-            // The memory for a port's control frames stays reserved for its index after the port is removed.
+            // A removed port's index keeps its memory for control frames.
             control: Held::of_longest(
                 CONTROL_FRAMES.into(),
                 self.0.iter().map(|config| config.longest()).max().unwrap_or(0),

@@ -56,7 +56,8 @@ impl Eq for OwnPolicy {}
 
 const TABLE: &str = "policy.custom";
 
-/// Parameters in `[policy.custom]`. Methods return `None` for a missing or invalid value. Invalid and unread values are errors.
+/// Parameters in `[policy.custom]`. Methods return `None` for a missing or invalid value. Invalid values and keys that no
+/// method has read are errors.
 pub struct Parameters<'a> {
     table: Option<Table<'a, 'a>>,
     keys: Vec<&'static str>,
@@ -92,7 +93,7 @@ impl Parameters<'_> {
         self.read(key, parse::time(range))
     }
 
-    /// Reports an error for the value of `key`. `allowed` completes the message "has to be ..".
+    /// Reports the value of `key` as an error. `allowed` completes the message "has to be ..".
     pub fn refuse(&mut self, key: &'static str, allowed: &str) {
         self.read::<()>(key, |_| Err(allowed.to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: changes of one key, each with the memory that it saves.
+//! Remedies for a lack of memory: changes of one key, with the memory that each saves.
 
 use toml_span::{Span, Spanned};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -66,7 +66,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Remedy {
-    /// Describes this remedy: its saving, and whether that reduces `needed` bytes to at most `allowed`.
+    /// Describes this remedy: the memory that it saves, and whether that reduces `needed` bytes to at most `allowed`.
     #[must_use]
     pub fn advice(&self, needed: Bytes, allowed: Bytes) -> String {
         let suffices =
@@ -74,8 +74,7 @@ impl Remedy {
         format!("{} helps most: it saves {} MiB, and {suffices}", self.change, grouped(self.saved.0 >> 20))
     }
 
-    /// Adds up the savings of equal remedies for several switches. Returns the remedies, that with the largest saving
-    /// first.
+    /// Adds up the savings of equal remedies for several switches; returns the largest saving first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();

@@ -131,8 +131,8 @@ pub(crate) fn lossy_pool(
     }
 }
 
-/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere. Each of
-/// `spare` further ports counts as the largest port.
+/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy at every port. Each of `spare` further
+/// ports counts as the largest port.
 pub(crate) fn unlimiting_pool(ports: &[PortSettings], spare: u8) -> Bytes {
     let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
     let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();
@@ -209,7 +209,8 @@ fn room_for_a_frame(
     }
 }
 
-/// Checks that each reserve of a lossless class holds a frame: with headroom in the pool, an empty queue is sure only of its reserve.
+/// Checks that each reserve of a lossless class holds a frame. With `headroom = "pool"`, an empty queue has only its reserve for
+/// certain.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

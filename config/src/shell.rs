@@ -11,7 +11,6 @@ use xoff_wire::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAG
 
 use crate::defaults;
 
-/// Settings outside the dataplane's [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShellSettings {
     pub name: String,
@@ -22,7 +21,7 @@ pub struct ShellSettings {
     pub http: Option<HttpAt>,
     /// Network namespace of the HTTP server; `None` means the switch's namespace.
     pub http_netns: Option<PathBuf>,
-    /// Host names that HTTP requests may have, besides `localhost`, the machine's name, and addresses.
+    /// Accepted host names in HTTP requests, besides `localhost`, the machine's name, and addresses.
     pub http_hosts: Vec<String>,
     /// User to which the process changes after opening the devices; `None` means no change.
     pub user: Option<String>,
@@ -112,7 +111,6 @@ impl FromStr for HttpAt {
     }
 }
 
-/// Division of packet memory (UMEM) into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
     /// Bytes of a transmit chunk and of a whole receive chunk: 2048 or 4096.
@@ -180,7 +178,6 @@ impl Chunks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortShell {
     pub device: String,
-    /// Device queues that get an AF_XDP socket.
     pub queues: Queues,
     pub mode: Mode,
     pub rings: Rings,
@@ -196,8 +193,7 @@ impl PortShell {
         self.device.is_empty()
     }
 
-    /// Keeps rings and chunks of the running port if they suffice, so that the port's speed may fall and rise again
-    /// without a restart.
+    /// Keeps sufficient rings and chunks of the running port, so that the port's speed may fall and rise again without a restart.
     pub(crate) fn with_rings_of(self, running: &PortShell) -> PortShell {
         let sizes = |port: &PortShell| {
             let Rings { fill, rx, tx, completion } = port.rings;
@@ -220,13 +216,11 @@ impl PortShell {
 pub enum Queues {
     #[default]
     All,
-    /// Only the listed queues, in this order.
     List(Vec<u32>),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Native mode if possible, otherwise generic mode.
     #[default]
     Auto,
     Native,
@@ -275,7 +269,8 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// Returns true if a switch with `count` workers can change to `other` while each port with `stays` keeps its worker.
+    /// Returns whether a reload can change a switch with `count` workers to `other`: each port for which `stays` returns true must
+    /// keep its worker.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,

@@ -4,7 +4,8 @@
 //! determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
-//! * `burst` and XON: a line makes up for a fifth of the budget, and stays busy while its peer takes as long to resume;
+//! * `burst`: bytes by which a port makes up for a stall of a fifth of the budget;
+//! * XON: the line stays busy while its peer takes a fifth of the budget to resume;
 //! * RX and fill rings: `speed x (stall budget + one round of the loop)` and a software peer's burst, in frames of `smallest_frame`
 //!   bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
@@ -28,7 +29,7 @@ const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
 /// Maximum number of entries of a ring; kernels allow fewer.
 pub(crate) const RING_MOST: u32 = 1 << 20;
-/// Maximum number of chunks that a worker keeps before it refills a fill ring (`xoff_xdp`).
+/// Maximum number of chunks that a worker keeps back before it refills a fill ring (`xoff_xdp`).
 const UNFILLED: u64 = 31;
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
 const TX_CONTROL: u64 = 64;
@@ -179,8 +180,8 @@ fn ring(entries: u64, least: u32) -> Option<u32> {
     (size <= RING_MOST).then_some(size)
 }
 
-/// Returns the largest number for which `fits` returns true, between `fitting` (which fits) and `beyond` (which does
-/// not). All smaller numbers must fit.
+/// Returns the largest number for which `fits` returns true, from `fitting` (which fits) to below `beyond` (which does not). All
+/// smaller numbers must fit.
 pub(crate) fn largest(mut fitting: u64, mut beyond: u64, fits: impl Fn(u64) -> bool) -> u64 {
     while beyond - fitting > 1 {
         let middle = fitting + (beyond - fitting) / 2;

@@ -101,8 +101,7 @@ fn port_shell(
     }
 }
 
-/// Returns the error for a port that needs a larger ring than possible, because of its `commit`, its `burst` or a
-/// stall.
+/// Returns the error for a port whose `commit`, `burst` or stall needs a larger ring than possible.
 fn beyond_rings(
     document: &Document,
     draft: &Draft<'_>,

@@ -12,7 +12,6 @@ use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
 impl Config {
-    /// Returns this configuration with spare indices after those of its ports.
     #[must_use]
     pub fn with_spare_places(&self) -> Config {
         let mut config = self.clone();
@@ -56,7 +55,8 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory for the spare ports among `ports`, and for all spare ports' lossy queues, which count at each worker.
+    /// Returns the buffer memory for the spare ports among `ports`, and for the lossy queues of all spare ports, which each worker
+    /// needs.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

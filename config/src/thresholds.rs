@@ -226,7 +226,8 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // An egress queue is full at its maximum, an ingress queue only above it. So the least egress maximum is one byte more.
+    // A frame fits into an ingress queue up to its maximum, but an egress queue is full at its maximum. So `egress_max` must exceed a
+    // frame.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),

@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about lossless classes that no frame can have. Warns about policies that never pause: those of lossy classes,
+/// Warns about lossless classes that no frame can have, and about policies that never pause: those of lossy classes,
 /// and of classes whose queue is full below the threshold.
 pub(crate) fn check(
     document: &Document,

@@ -1,4 +1,4 @@
-//! Uses of a device by the machine, which end when the device becomes a port of the switch.
+//! Uses of a device that end when it becomes a port of the switch.
 //!
 //! Such a use is an error if its end disconnects the machine or breaks another interface, and a warning if only
 //! addresses become unreachable.
@@ -14,13 +14,12 @@ pub struct Uses {
     pub master: Option<String>,
     pub kind: Option<String>,
     pub upper: Vec<String>,
-    /// Device that the default route uses: the device itself, or one on top of it.
+    /// Device of the default route: this device, or one on top of it.
     pub default_route: Option<String>,
     /// Addresses of the device, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Kinds of devices that cannot be ports, each with the reason and the remedy.
 const UNSUITABLE: [(&[&str], &str, &str); 4] = [
     (
         &["vlan"],

@@ -51,7 +51,8 @@ pub fn follows(name: &str, next: &str) -> bool {
     number.is_some_and(|number| next.strip_prefix(stem) == Some(&number.to_string()))
 }
 
-/// Merges texts that differ in one word, such as a port's name; returns each with the index of its first text.
+/// Merges texts that differ in one word, such as a port's name; returns each with the index of its first
+/// text.
 #[must_use]
 pub fn folded(texts: impl IntoIterator<Item = String>) -> Vec<(usize, String)> {
     let mut texts: Vec<(usize, String)> = texts.into_iter().enumerate().collect();

@@ -166,10 +166,10 @@ fn xon_may_equal_xoff_but_not_exceed_it() {
 
 #[test]
 fn buffer_limits_below_one_frame_are_refused() {
-    // The longest frame has 1526 bytes: 1514, two tags and the FCS. An egress queue is full at its maximum, so it needs one byte more.
+    // An egress queue is full at `egress_max`, so `egress_max` must exceed the longest frame: 1526 bytes (1514, two tags and the FCS).
     assert!(read(&format!("[class.0]\negress_max = 1527\n{PORTS}")).is_ok());
     assert_only("[class.0]\negress_max = 1526\n", (2, 14), &["too little for one frame", "1527"]);
-    // `commit` counts bytes on the line: 1526, and 20 for preamble and gap.
+    // `commit` counts bytes on the line: 1526 of the longest frame, and 20 for preamble and gap.
     assert!(read(&format!("[defaults]\ncommit = 1546\n{PORTS}")).is_ok());
     assert_only("[defaults]\ncommit = 1545\n", (2, 10), &["less than one frame", "1546"]);
 }
@@ -538,7 +538,7 @@ fn error_report_makes_control_characters_visible() {
         assert_eq!(obeyed, [], "{report}");
         assert!(report.contains('␛'), "{report}");
     }
-    // Visible signs take more bytes than control characters, but the labels must still point at the right places.
+    // Signs that replace control characters take more bytes, but the labels of an error must still point at the right places.
     let error = read("[switch]\nname = \"\u{1b}\u{1b}\u{1b}\u{1b}\"\n").unwrap_err();
     let mut report = String::new();
     GraphicalReportHandler::new_themed(GraphicalTheme::none()).render_report(&mut report, &error).unwrap();

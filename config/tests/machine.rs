@@ -303,7 +303,7 @@ fn device_without_mtu_or_queue_of_its_port_is_refused() {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             Err(error) => panic!("{error}"),
         };
-        // `misfits` has no file text: it must report the same problems, without their places.
+        // Without the text of the file, `misfits` must report the same problems, but no places.
         let config = Config::from_toml("test.toml", &text, Machine::default()).unwrap();
         let blind: Vec<String> = config.misfits(&here).into_iter().map(|it| it.message).collect();
         assert_eq!(blind, problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>());
@@ -434,19 +434,18 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
-    // Receive chunks of a port: 13,678 frames, one for each 512 bytes that arrive (25.2 ms and a burst of 5 ms), 31 not yet refilled,
-    // and 256 for received frames.
+    // Receive chunks: 13,678 frames, one for each 512 bytes that arrive (25.2 ms and a burst of 5 ms), 31 not yet refilled, and 256
+    // for received frames.
     let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));
     assert_eq!((fill, small_fill), (16_384, 32_768));
     assert!(3 * small.kernel.0 < 2 * whole.kernel.0 && !chunks.multi_buffer);
     assert_eq!(bytes_of(&small, "transmit chunks"), bytes_of(&whole, "transmit chunks"));
-    // Cells hold a batch of full chunks, and an incomplete frame.
     assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
 }
 
-/// At 1 Gb/s, 3,775,000 bytes arrive in 25.2 ms and a burst of 5 ms. A chunk of 4,096 bytes holds 3,840 of them.
+/// At 1 Gb/s, 3,775,000 bytes arrive in 25.2 ms and a burst of 5 ms. A chunk of 4,096 bytes holds 3,840.
 #[test] // proves: memory, headroom
 fn memory_for_stalls_has_several_chunks_for_a_long_frame() {
     let chunks = |mtu: u32| {

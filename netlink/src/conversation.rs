@@ -36,8 +36,8 @@ impl Conversation {
         Conversation::marked(0)
     }
 
-    /// Opens an rtnetlink socket with `mark` in the upper half of its sequence numbers, which notifications repeat: so
-    /// listeners can skip their own program's changes.
+    /// Opens an rtnetlink socket whose sequence numbers have `mark` in their upper half. Notifications repeat the
+    /// number of the request that caused them, so that listeners can skip their own program's changes.
     pub fn marked(mark: u16) -> io::Result<Conversation> {
         Conversation::over(NETLINK_ROUTE, mark)
     }
@@ -63,7 +63,8 @@ impl Conversation {
         }
     }
 
-    /// Reads a table, and passes each parsable message to `give`. Returns false if the table changed meanwhile.
+    /// Requests all entries of a kernel table, and passes each message that can be parsed to `give`. Returns false if
+    /// the table changed during the dump.
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,

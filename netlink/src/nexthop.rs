@@ -1,4 +1,5 @@
-//! Next-hop objects (`ip nexthop`). Routes name only their objects if `net.ipv4.nexthop_compat_mode` is 0.
+//! Next-hop objects (`ip nexthop`). If `net.ipv4.nexthop_compat_mode` is 0, a route names only its object,
+//! not the paths.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,7 +21,7 @@ const NHA_OIF: u16 = 5;
 const NHA_GATEWAY: u16 = 6;
 const NHA_ENCAP_TYPE: u16 = 7;
 
-/// A next-hop object: a path, or a group of other objects.
+/// Next-hop object: a single path, or a group of other next-hop objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nexthop {
     pub id: u32,
@@ -62,7 +63,6 @@ fn address(value: &[u8]) -> Option<IpAddr> {
 }
 
 impl Conversation {
-    /// Reads the next-hop objects; see [`Conversation::dump`].
     pub fn nexthops(&mut self, mut give: impl FnMut(Nexthop)) -> io::Result<bool> {
         let mut request = message(RTM_GETNEXTHOP, NLM_F_REQUEST | NLM_F_DUMP, &[0; HEADER]);
         let answer = self.converse(&mut request, |part| {

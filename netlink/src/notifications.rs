@@ -1,4 +1,5 @@
-//! Netlink notifications. After a loss, which the kernel reports, the reader must read the whole table again.
+//! Netlink notifications. The kernel reports when notifications were lost; the reader must then read the whole
+//! table again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +16,6 @@ use crate::conversation::DATAGRAM;
 
 const NEXTHOPS: std::ops::RangeInclusive<u16> = 104..=106;
 
-/// Multicast group of rtnetlink (RTNLGRP_*).
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub enum Group {
@@ -30,7 +30,6 @@ pub enum Group {
 
 #[derive(Debug)]
 pub enum Notification {
-    /// Message of the kernel, with its netlink flags.
     Message(RouteNetlinkMessage, u16),
     Nexthop,
     /// Notifications were lost, or one could not be parsed.

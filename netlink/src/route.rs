@@ -22,7 +22,6 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Returns the names of a device besides its own.
 #[must_use]
 pub fn alternative_names(link: &LinkMessage) -> Vec<&str> {
     let lists = link.attributes.iter().filter_map(|attribute| match attribute {

@@ -1,8 +1,7 @@
 //! Bell that wakes a sleeping worker; ringing it while the worker is awake costs only one fence.
 //!
-//! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks
-//! whether the worker sleeps. A fence between the two steps of each side makes at least one side see the other's
-//! store.
+//! The worker announces its sleep, then checks for messages. A sender stores its message, then checks whether
+//! the worker sleeps. A fence between the two steps of each side makes at least one side see the other's store.
 
 use std::io;
 
@@ -27,7 +26,7 @@ impl Bell {
         &self.event
     }
 
-    /// Announces the worker's sleep. The worker must check for messages once more before it sleeps.
+    /// Announces the worker's sleep. The worker must check for messages again before it sleeps.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -49,7 +48,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker for an event that is not a message. If the worker is awake, its next sleep ends at once.
+    /// Wakes the worker for an event without a message. A worker that is awake skips its next sleep.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

@@ -1,13 +1,9 @@
-//! Causes of pauses across several switches: the path from each XOFF to its root.
+//! Causes of pauses across several switches: the path from each XOFF to its root, the queue of a slow line.
 //!
 //! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue fills
 //! because its line is slow, or because the peer on that line pauses it. This peer may be a port of another switch.
 //!
-//! ```text
-//! port that pauses its peer --> egress queue --> pausing port of the next switch --> ... --> queue of a slow line
-//! ```
-//!
-//! Switches may report their states milliseconds apart, so a short cycle may never have existed. Only a lasting cycle is a deadlock.
+//! Switches report their states some milliseconds apart, so only a lasting cycle of pauses is a deadlock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -89,8 +85,8 @@ impl std::fmt::Display for CauseNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
-    /// The queue contains `bytes` that the pausing port received.
     Holds {
+        /// Bytes in the queue that the pausing port received.
         bytes: u64,
     },
     Paused,

@@ -58,7 +58,7 @@ impl Silent {
     }
 }
 
-/// Formats the message for a failed request: failure, cause and remedy. `start` says how to start the `server`.
+/// Formats the message for a failed request. `start` says how to start the `server`.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -87,7 +87,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Sends a request to the server at `url` (normalized by [`url`]) and parses its answer as JSON. `send` makes the request.
+/// Sends a request by `send` to the server at `url` (normalized by [`url`]), and parses the answer as JSON.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -102,7 +102,7 @@ pub fn ask<T: DeserializeOwned>(
     serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
 }
 
-/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status, also 4xx and 5xx, counts as a success.
+/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status counts as a success, also 4xx and 5xx.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()
@@ -150,7 +150,7 @@ impl Connector for Socket {
     }
 }
 
-/// Resolver that returns a dummy address, because the default resolver starts a thread, which a limit may refuse.
+/// Resolver that returns a dummy address. The default resolver starts a thread, which a process limit may refuse.
 #[derive(Debug)]
 struct NoAddress;
 

@@ -51,7 +51,7 @@ impl Allowed {
     }
 }
 
-/// Returns the number of open files needed. The largest port counts twice, because its old sockets may be open when it is reopened.
+/// Returns the number of open files needed. The largest port counts twice: while it is reopened, its old sockets may still be open.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS

@@ -1,9 +1,9 @@
 //! Queues between workers: frames for another worker's port, returned slots, and learned addresses.
 //!
-//! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer. While
-//! a queue is full, its sender takes no message from the dataplane; the message stays counted at its ingress.
+//! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer. While a queue is full, its
+//! sender takes no message from the dataplane; the message stays counted at its ingress.
 //!
-//! Returned slots have a separate queue; otherwise two workers with full queues could wait for each other forever.
+//! Returned slots have a separate queue: otherwise two workers with full queues could wait for each other forever.
 
 use std::io;
 use std::iter;
@@ -45,7 +45,7 @@ impl Bells {
     }
 }
 
-/// Message in a queue. Dropping the queue does not drop its messages, because their frames are freed with the buffer memory.
+/// Message in a queue. Dropping the queue does not drop its messages: their frames are freed with the buffer memory.
 type Message<T> = ManuallyDrop<T>;
 
 #[derive(Debug)]
@@ -133,7 +133,8 @@ impl Handoff {
         any
     }
 
-    /// Sends each learned address to all other workers or to none. A worker that missed the move of an address would send to its old port.
+    /// Sends each learned address to all other workers, or waits until all have room. A worker that missed a move would send to the old
+    /// port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -152,8 +153,8 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // Take learned addresses after frames: the sender queues the source address of a frame before the frame.
-            // So this worker knows that address before a reply to the frame arrives.
+            // Take learned addresses after frames. The sender queues a frame's source address first, so this worker knows it before a
+            // reply arrives.
             messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;

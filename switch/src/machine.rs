@@ -37,7 +37,8 @@ pub(crate) fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses }
 }
 
-/// Returns whether `path` lies on the kernel's file system of namespaces. Entering a namespace of another kind fails later.
+/// Returns whether `path` lies on the kernel's file system of namespaces. Entering a namespace of another kind
+/// fails later.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {

@@ -1,4 +1,5 @@
-//! Writes a file or pipe in a separate thread, which is abandoned if the reader makes no progress: a blocked write cannot be interrupted.
+//! Writes a file or pipe in a separate thread. If the reader makes no progress, the thread is abandoned, because a blocked write cannot
+//! be interrupted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use xoff_flow_control::counter::Counter;
 
-/// Maximum number of bytes per write; small, so that even a slow reader shows progress.
+/// Maximum bytes per write; few, so that even a slow reader shows progress.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time for all writes when the switch stops; service managers allow more.

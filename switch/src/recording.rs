@@ -48,7 +48,7 @@ pub enum CannotRecord {
 }
 
 impl RecordingFile {
-    /// Creates or truncates the file. `name` and `text` of the configuration are stored in it.
+    /// Creates or truncates the file, and stores `name` and `text` of the configuration in it.
     pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<RecordingFile, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
@@ -131,7 +131,7 @@ impl Recording {
         let _ = self.end.send(books); // fails if the recorder has ended
     }
 
-    /// Waits until the recording is written. Gives up if its reader makes no progress, or `is_hurried` returns true.
+    /// Waits until the recording is written, its reader makes no progress, or `is_hurried` returns true.
     pub fn wait(self, is_hurried: impl FnMut() -> bool) {
         match self.progress.wait_for(self.thread, is_hurried) {
             Ok(_) => {} // its panic is on standard error

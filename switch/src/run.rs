@@ -154,7 +154,7 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // its panic is on standard error
         }
-        // Wait for the recording after the devices are restored, so that a slow reader of the recording delays no peer.
+        // Wait for the recording after the devices are restored: a slow reader must not delay peers.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -191,7 +191,7 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Handle that stops the switch. A second use ends the wait for a recording's reader.
+/// Handle that stops the switch, and at a second use ends the wait for a recording's reader.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
@@ -201,7 +201,7 @@ impl End {
     }
 }
 
-/// Reports that the thread which owns this value has ended, even by a panic.
+/// Reports the end of the thread that owns this value, even by a panic.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 
@@ -225,7 +225,6 @@ pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunErr
     start_from(None, config, None, privileges)
 }
 
-/// Starts a switch that is reloaded from `source` and recorded to `wanted`.
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
@@ -316,7 +315,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // Report down links to the dataplane here, because netlink may report them only after the workers have started.
+    // Report down links to the dataplane now, because netlink may report them only after the workers have started.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -332,7 +331,7 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on the ports receive frames, which their rings store until the workers run, for at most one stall.
+    // From here on the ports receive frames. Their rings store the frames of at most one stall, until the workers run.
     // Losses count from `monitor().begin()` on.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
@@ -358,7 +357,7 @@ pub fn start_from(
         (aggregators, ((speakers, snooper), interfaces)),
         privileges,
     )?);
-    // Start the workers last, so that `/healthz` answers 200 only after every other thread has dropped its privileges.
+    // Start the workers last: `/healthz` must answer 200 only after every other thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
         running.workers.push(spawn(worker, core, stop, end, privileges)?);

@@ -1,4 +1,4 @@
-//! Adaptive polling: the time that an idle worker polls before it sleeps.
+//! Adaptive polling: the time for which an idle worker polls before it sleeps.
 //!
 //! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, but at most for
 //! `idle_after`. After a longer interval it sleeps at once. A worker that wakes up late finds several frames, so the

@@ -18,7 +18,7 @@ impl TurnTimer {
         self.current = at;
     }
 
-    /// Records an iteration of the worker's loop. Returns whether the worker stalled for longer than `budget`.
+    /// Records an iteration of the worker's loop. Returns whether it stalled for longer than `budget`.
     #[inline]
     pub fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) -> bool {
         let gap = now.since(self.expected);

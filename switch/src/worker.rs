@@ -21,10 +21,10 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// Maximum sleep during a wait for an event that does not wake the worker, such as free slots in the driver.
+/// Maximum sleep while the worker waits for an event that does not wake it, such as free slots in the driver.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while only counters depend on frames in the driver.
+/// Maximum sleep while frames in the driver only affect counters.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
@@ -52,7 +52,7 @@ pub type Outcome = thread::Result<io::Result<()>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Only counters depend on the frames in the driver.
+    /// Frames are in the driver, but only counters depend on them.
     Leaving,
     /// Frames wait for free slots in the driver, or messages wait for other workers.
     Room,
@@ -118,7 +118,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // Update counters at once if a loop was found between ports, because the log line about the loop depends on them.
+            // Update counters at once after a loop was found between ports: the log line about the loop reads them.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -148,8 +148,8 @@ impl Worker {
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps until an event, but at most until `until`. Returns the time when the worker should have continued;
-    /// `None` if the sleep would be too short.
+    /// Sleeps until an event, but at most until `until`. Returns the time when the worker should have continued; `None` if the sleep
+    /// would be too short.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
@@ -210,8 +210,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` time without a frame. A stall is measured from the planned end of a sleep,
-/// so its measured length is too short by at most this maximum.
+/// Returns the maximum sleep after `quiet` time without a frame. A stall is measured from the planned end of a sleep, so its measured
+/// length is too short by at most this maximum.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // Block these signals in all threads, so that they interrupt no read. Only `end_on` waits for them.
+    // Block these signals in all threads, so that they interrupt no read. The thread of `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;
@@ -153,7 +153,7 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Ends the capture at the first signal. A second signal, or a failed request, ends this process.
+/// Asks the switch to end the capture at the first signal. A second signal, or a failed request, ends this process.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {
@@ -213,7 +213,6 @@ mod tests {
 
     use super::*;
 
-    /// Input that returns at most five bytes per read, then the given error or the end of file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {

@@ -28,7 +28,7 @@ pub struct Args {
     name: String,
     /// Replace switches by routers, if the experiment supports this.
     ///
-    /// `xoff experiment list --routed` prints the experiments that do. Requires FRR, unless the experiment is simulated.
+    /// `xoff experiment list --routed` prints these experiments. Requires FRR, unless the experiment is simulated.
     #[arg(long)]
     routed: bool,
     /// Policies to compare [default: those of the experiment].

@@ -54,7 +54,8 @@ pub fn main_with(own: OwnPolicy) -> ExitCode {
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Print no chain of causes, because each message names its cause. Do not wrap lines, so that they can be searched for.
+    // Print no chain of causes, because each message names its cause. Do not wrap lines, so that users can search for a
+    // message.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build())))
         .expect("another hook for error reports is installed already");

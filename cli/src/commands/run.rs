@@ -19,7 +19,6 @@ use xoff_switch::control::status::{Status, Verdict};
 use xoff_switch::machine;
 use xoff_switch::run::{self, Privileges, ThreadError};
 
-/// Exit code if the control thread of the switch ended unexpectedly.
 const EXIT_CONTROL_ENDED: u8 = 4;
 
 /// Run a switch from a configuration until it gets a signal.

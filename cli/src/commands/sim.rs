@@ -69,7 +69,7 @@ enum SimCommand {
 /// Each seed gives one number. Example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
 #[derive(Debug, clap::Args)]
 struct MeanArgs {
-    /// Output directory of `xoff sim --out` or `xoff sim merge`.
+    /// Directory that `xoff sim --out` or `xoff sim merge` wrote.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Table and column to evaluate.
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 20, count: 20 })));
         assert_eq!(args.out, Some(out.join("shard-20")));
 
-        // sbatch reads its options only up to the first command.
+        // Read only lines before the first command, as sbatch does.
         let head: Vec<&str> = slurm.lines().take_while(|line| line.starts_with('#')).collect();
         let options = |lines: &[&str]| lines.iter().filter(|line| line.starts_with("#SBATCH --")).count();
         assert_eq!(options(&head), options(&slurm.lines().collect::<Vec<_>>()));

@@ -66,7 +66,7 @@ struct HostArgs {
     /// streams, the default is to run forever.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     linger: Option<Nanos>,
-    /// Host number written to sent frames [default: last two address bytes].
+    /// Host number written to sent frames [default: last 2 bytes of the MAC].
     #[arg(long)]
     id: Option<u16>,
     /// MAC address of the host [default: the interface's].
@@ -89,7 +89,7 @@ struct HostArgs {
     /// Obey the rates that the switch requests (GFC), class by class.
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_rates: bool,
-    /// Longest delay of the host for which it makes up by a burst.
+    /// Longest delay of the host after which it sends a burst to catch up.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
     /// Count frames to other hosts too.
@@ -101,7 +101,7 @@ struct HostArgs {
     /// Spin instead of sleeping: exact latencies, but one whole core.
     #[arg(long)]
     busy: bool,
-    /// Shortest sleep under traffic; pauses may be obeyed this much later.
+    /// Shortest sleep under traffic; may delay obedience to a pause by as much.
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
     nap: Nanos,
     /// Add a CN-TAG to streams and obey CNMs (802.1Qau).
@@ -218,11 +218,10 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which further signals are ignored, because the terminal and a wrapper may
-/// each send one.
+/// Time after a run for which further signals are ignored: terminal and wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers: the first signal ends the run, and one after [`SIGNALS_LATE`] the process.
+/// Signal handlers. The first signal ends the run; a signal more than [`SIGNALS_LATE`] later ends the process.
 struct Signals {
     stop: Arc<AtomicBool>,
     /// True when the signals have their default effect, which ends the process.
@@ -240,8 +239,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. From one second later on, a signal ends the process, because the process may block
-    /// while it writes the report to a pipe that nobody reads.
+    /// Ends the run. One second later, a signal also ends the process, which may block on a report that nobody
+    /// reads.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -63,7 +63,7 @@ where
     }
 }
 
-/// Returns a parser that accepts one of `words`, and returns the value paired with it.
+/// Returns a parser that accepts one of `words` and returns its value.
 pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();
@@ -166,8 +166,7 @@ pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
         .map(|classes| classes.into_iter().collect())
 }
 
-/// Returns a parser for eight numbers up to `most`, one for each class. The word `"class"` means the numbers
-/// `of_class`.
+/// Returns a parser for eight numbers up to `most`, one for each class; the word `"class"` means `of_class`.
 pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>) -> Parsed<[u8; CLASSES]> {
     move |value| {
         if value.as_str() == Some("class") {
@@ -267,7 +266,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Parses a list, each entry by `parse`. Returns `None` if an entry is not allowed.
+/// Parses a list, each entry by `parse`; returns `None` if one is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

@@ -99,7 +99,7 @@ impl Problem {
         self
     }
 
-    /// Adds a place in the file with a label. The first such place is the position of the problem.
+    /// Adds a labelled place in the file. The first one is the position of the problem.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });

@@ -1,4 +1,4 @@
-//! Recognises by their tables files that another command of xoff reads.
+//! Recognises a file of another command of xoff by its tables, to name that command in the error.
 
 use toml_span::{Span, Value};
 
@@ -63,7 +63,7 @@ impl Purpose {
         own.or_else(|| list().filter(|_| self == Purpose::Network).map(|(key, _)| key.span))
     }
 
-    /// Returns whether a document may be a file for this command. If not, reports for which command it is.
+    /// Returns false if the document is a file for another command, and reports for which one.
     pub fn is_possible(self, root: &Value<'_>, problems: &mut Problems) -> bool {
         if self.sign(root).is_some() {
             return true;

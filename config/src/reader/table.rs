@@ -7,7 +7,6 @@ use super::problem::{Problem, Problems};
 /// Parsed value, or a description of the allowed values.
 pub type Parsed<T> = Result<T, String>;
 
-/// TOML table with its name, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a, 'de> {
     name: &'a str,
@@ -30,7 +29,7 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key`, or of the table if it lacks the key.
+    /// Returns the place of `key`, or of the whole table if the table lacks the key.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
@@ -75,7 +74,7 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// Reports every key of the table that is in none of the lists `valid_keys`.
+    /// Reports every key that none of the lists `valid_keys` contains.
     pub fn no_others(&self, valid_keys: &[&[&str]], problems: &mut Problems) {
         let valid_keys: Vec<&str> = valid_keys.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !valid_keys.contains(&key.name.as_ref())) {
@@ -124,7 +123,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the candidate most similar to a misspelt `word`, if one is similar.
+/// Returns the candidate most similar to a misspelt `word`, if any.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();

@@ -1,7 +1,6 @@
 pub(crate) const TCA_BPF_OPS: u16 = 5;
 pub(crate) const ALL_PROTOCOLS: u16 = 3;
 
-/// Instruction of classic BPF (struct sock_filter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BpfInstruction {
     pub code: u16,

@@ -52,7 +52,8 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // A rate beyond 32 bits is sent as the maximum here, and fully in a 64-bit attribute.
+        // This field has 32 bits, so it holds the maximum for a higher rate; a 64-bit attribute then contains the
+        // rate in full.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }
@@ -75,7 +76,7 @@ pub struct HtbClass {
 }
 
 impl HtbClass {
-    /// Builds a request to create or change the class, which keeps its queue.
+    /// Builds a request to create or change the class; its queue stays.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
@@ -95,7 +96,8 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Returns whether `node` has these settings, except the quantum, which never changes in a class with children.
+    /// Returns whether the kernel's `node` has these settings. The quantum is not compared, because it never
+    /// changes in a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;

@@ -35,7 +35,7 @@ pub struct Filter {
 pub enum Answer {
     /// The number is the class for the frame; 0 passes the frame to the next filter.
     Class,
-    /// The number is an action: -1 passes the frame to the next filter, 4 (TC_ACT_STOLEN) drops it.
+    /// The number is an action: -1 passes the frame on to the next filter, 4 (TC_ACT_STOLEN) drops it.
     Verdict,
     /// The number -1 redirects the frame (mirred) to the device with this index; 0 passes the frame to the next
     /// filter.
@@ -79,8 +79,7 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// Builds a request to delete a filter. A node without a handle stands for all filters of its priority and
-    /// protocol.
+    /// Builds a request to delete a filter; without a handle, all filters of its priority and protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };

@@ -22,7 +22,7 @@ pub enum Qdisc {
         bucket: Bucket,
         limit: u32,
     },
-    /// Queue that commands block and release. A new plug is blocked.
+    /// Queue that blocks and releases its frames on command. A new plug is blocked.
     Plug(Plug),
     /// Attachment point of filters for received and sent frames.
     Clsact,
@@ -32,10 +32,10 @@ pub enum Qdisc {
     },
 }
 
-/// State of a [`Qdisc::Tbf`]: open at a rate, or shut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Sends frames at `rate`, in bursts of up to `burst` bytes. Longer frames are dropped, but superframes segmented.
+    /// Sends frames at `rate`, in bursts of up to `burst` bytes. Superframes longer than `burst` are segmented; other
+    /// longer frames are dropped.
     Open {
         rate: Rate,
         /// Depth of the bucket and maximum frame length, in bytes.
@@ -69,20 +69,20 @@ impl Qdisc {
         }
     }
 
-    /// Builds a request to add the qdisc, which the kernel refuses if the place is occupied.
+    /// Builds a request to add the qdisc. The kernel refuses this request if the place is occupied.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Builds a request to create the qdisc. One of the same kind and handle is changed; any other is replaced, and
-    /// its frames are lost.
+    /// Builds a request to put the qdisc at `place`. A qdisc of the same kind and handle there is changed; any other
+    /// is replaced, and its frames are lost.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("create or replace", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Builds a request to change an existing qdisc of this kind and handle, which keeps its frames.
+    /// Builds a request to change an existing qdisc of this kind and handle; its queued frames stay.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
@@ -95,7 +95,8 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Returns whether `node` has these settings, except a plug's state and a tbf's maximum frame length.
+    /// Returns whether the kernel's `node` has these settings. A plug's state and a tbf's maximum frame length are not
+    /// compared.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -134,8 +135,9 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // A huge minimum frame size blocks every frame. The kernel derives the maximum frame length from the depth
-            // alone. At this rate `burst` bytes take 4 s; the kernel counts at most 4.3 s (2^32 ns) of depth.
+            // To shut the bucket, the minimum frame size exceeds its depth, from which the kernel derives the maximum
+            // frame length. `burst` bytes take 4 s at this rate; the kernel represents a depth of at most 4.3 s (2^32
+            // ns).
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }

@@ -45,7 +45,6 @@ impl fmt::Display for Handle {
     }
 }
 
-/// Place of a traffic-control object: device, parent and own handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Device index in the socket's network namespace.

@@ -53,8 +53,8 @@ impl Filter {
     #[cfg(test)]
     pub(crate) const ALL: Filter = Filter { classes: ClassSet::ALL, dropped: None, control: true };
 
-    /// Creates a filter of frames. Empty `classes` select all classes; `dropped` selects only frames dropped for one
-    /// of these reasons (`Some(&[])`: any). `control` adds control frames; alone, it selects only control frames.
+    /// Creates a filter of frames. Empty `classes` select all. `dropped` selects only frames dropped for one of
+    /// these reasons (`Some(&[])`: any). `control` adds control frames; alone, it selects only these.
     pub fn new(classes: &[&str], dropped: Option<&[&str]>, control: bool) -> Result<Filter, FilterError> {
         let class = |text: &&str| {
             let class = text.parse().ok().and_then(Class::new);

@@ -22,7 +22,7 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Counts of selected frames for each port, and of those lost because the ring was full.
+/// Counts, for each port, selected frames and those lost because the ring was full.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
@@ -82,7 +82,7 @@ pub fn channel(
     counts: Arc<CaptureCounts>,
 ) -> (Probe, CaptureReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page of the ring now, so that the worker never waits for a page fault.
+    // Touch every page of the ring, so that the worker never waits for a page fault.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -164,7 +164,7 @@ fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
 impl CaptureReader {
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
-        // Read all bytes: the ring never ends within a record, because the probe writes only whole records.
+        // Read all bytes: the probe writes only whole records.
         if let Ok(chunk) = self.ring.read_chunk(self.ring.slots()) {
             let (first, second) = chunk.as_slices();
             self.bytes.extend_from_slice(first);

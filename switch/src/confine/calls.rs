@@ -1,8 +1,7 @@
 //! Seccomp filters that limit the system calls of each [`Part`].
 //!
-//! Parts that open devices have a list of forbidden calls, because their libraries need different calls in each
-//! version. Other parts have a list of allowed calls. A refused call fails with EPERM, because killing a forwarding
-//! thread would lose frames.
+//! Parts that open devices have a list of forbidden calls, because their libraries need different calls in each version. Other parts have
+//! a list of allowed calls. A refused call fails with EPERM: killing a forwarding thread would lose frames.
 
 use std::collections::BTreeMap;
 
@@ -247,8 +246,8 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Returns rules for all parts: no executable memory, signals only to this process (for an abort), and no F_SETOWN,
-/// which lets the kernel send signals.
+/// Returns rules for all parts: no executable memory, signals only to this process (for an abort), and no F_SETOWN, which lets the kernel
+/// send signals.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);

@@ -1,17 +1,7 @@
-//! Privileges of a switch. Once devices are open, each thread drops the privileges that it does not need.
+//! Privileges of a switch. Once devices are open, each thread drops the privileges that it does not need: SECURITY.md lists
+//! those that it keeps. [`Part::Owner`] means the main and control threads.
 //!
-//! | part | capabilities | system calls | reads |
-//! |---|---|---|---|
-//! | [`Part::Owner`]: main and control | [`capabilities::OWNER`] | all but those that affect other processes | /proc, /sys, configuration |
-//! | [`Part::Opener`]: opens devices that come back | [`capabilities::OPENER`] | as the owner | as the owner |
-//! | [`Part::Worker`]: forwards frames | none | allow list | nothing |
-//! | [`Part::Http`]: answers clients | none | allow list | /proc/self, list of CPUs |
-//! | [`Part::HostPath`]: handles punted frames | none | allow list | nothing |
-//! | [`Part::Log`]: writes log lines | none | allow list | nothing |
-//!
-//! The parts share one memory, so the limits stop faults, but no attacker who executes code (SECURITY.md).
-//!
-//! All parts have `no_new_privs` and the configured user, if any.
+//! The parts share one memory, so the limits stop faults, but no attacker who executes code.
 
 mod calls;
 mod capabilities;
@@ -41,8 +31,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks,
-    /// because the agent for hosts has such threads, too, and locks all of its memory.
+    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agent for hosts has them, too, and
+    /// locks all of its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());

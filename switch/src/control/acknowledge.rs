@@ -1,5 +1,5 @@
-//! `PUT /acknowledge`, from this machine only ([`super::trust`]): accepts past gaps in the proof of losslessness.
-//! Lasting gaps and losses stay.
+//! `PUT /acknowledge`, from this machine only ([`super::trust`]): hides past gaps, in which a loss could not be
+//! excluded. Lasting gaps, and losses, remain shown.
 
 use std::sync::Arc;
 

@@ -34,7 +34,6 @@ pub struct AddressPage {
     pub total: u64,
 }
 
-/// Address in the forwarding database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct FdbEntry {
     /// VLAN of the address.

@@ -9,7 +9,7 @@ use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
 use super::view::{Link, PortDevice, SwitchView};
 
-/// Maximum time for which a port that is being closed may still send its queued frames.
+/// Maximum time for which a port may send its queued frames before it is closed.
 pub(super) const DRAIN: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
@@ -31,7 +31,7 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives an open port to its worker. Frames that the port lost before do not count.
+/// Gives an open port to its worker. Losses of the port before this call do not count.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());
@@ -57,7 +57,7 @@ pub(super) async fn return_to(
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
-        // Take the port back from its worker, because a reload removed the port before the worker received it.
+        // Take the port back: a reload removed it before the worker received it.
         if let Some(port) = given_up(view, id, Backlog::Sent).await {
             let _ = opener.close_now(port).await; // fails if the thread has ended
         }

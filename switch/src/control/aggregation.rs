@@ -26,7 +26,7 @@ pub struct Aggregators {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Handled {
-    /// State last sent to the workers; `None` if they may have another.
+    /// State last sent to the workers; `None` if they may have another one.
     state: Option<MemberState>,
     has_joined: bool,
     link_losses: u64,
@@ -62,7 +62,7 @@ impl Aggregators {
             self.view.lacp.lock()[port.index()] = LacpPort::default();
         }
         self.settings = Some(settings);
-        // Send the LACP states of all ports again, because the workers detach every member of a reconfigured group.
+        // Send the LACP states of all ports again: the workers detach every member of a reconfigured group.
         self.handled.iter_mut().for_each(|handled| handled.state = None);
     }
 
@@ -77,8 +77,8 @@ impl Aggregators {
     }
 }
 
-/// Reports the port's link to its LACP member. A short loss of link since the last call counts, because the workers
-/// have detached the member.
+/// Reports the port's link to its LACP member, also a loss of link between two calls: the workers have then
+/// detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();
@@ -263,7 +263,7 @@ mod tests {
         at = run(&mut lacp, &partner(&at)[..60]);
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "flap not noticed");
         assert!(at.idle_since > begin, "idle time begins too early");
-        // Two empty frames, which the group got after it was formed, and the truncated one.
+        // Two empty frames received after the group was formed, and the truncated one.
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 3);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
         assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));

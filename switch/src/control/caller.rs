@@ -24,7 +24,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum number of times to read the kernel's list of connections, because one reading may miss a line.
+/// Maximum number of readings of the kernel's list of connections: one reading may miss a line.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {
@@ -45,7 +45,7 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // Read the connections of this thread's network namespace, which may differ from that of the process.
+    // Read the connections of this thread's network namespace, which may not be that of the process.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
@@ -60,7 +60,6 @@ fn judge(users: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the user ids that own the client's socket.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {
@@ -143,7 +142,7 @@ mod tests {
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
-        // Neither is the client's socket: the first has another peer, the second is half closed.
+        // Neither line is the client's socket: the first has another peer, the second is half closed.
         assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(
             found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]),

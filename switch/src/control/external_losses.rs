@@ -1,13 +1,13 @@
-//! Classifies frames that a port lost before or behind the switch. No counter tells the class of a lost frame, so
+//! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame, so
 //! other frames around the loss determine it:
 //!
-//! * Lost behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless frame
+//! * Lost behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if only lossy frames
 //!   arrived, otherwise lossless.
 //! * Unreadable frame: lossless, because the frame may have arrived long before.
 //! * Lost before the XDP program, which did not count the frame: unknown if only lossy frames arrived, otherwise lossless.
 //! * Lost on transmit: lossy if only lossy frames were sent, otherwise lossless.
 //!
-//! A counter may show a loss later than the frame, so frames since a reading at least [`SPAN`] old count. A loss
+//! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss
 //! keeps its first classification. Pause frames and unreadable heads count as lossless.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub(super) struct ExternalLosses {
     pub lossless: u64,
     pub unknown: u64,
     pub lossy: u64,
-    /// Drops in the device's counter that may be socket drops, which are counted already.
+    /// Drops in the device's counter that may be socket drops, which are already counted.
     pub ambiguous: u64,
     pub at_least: bool,
 }
@@ -209,7 +209,7 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames sent between `before` and `now`. A class counts as lossless if it is lossless at any port.
+/// Classifies the frames sent between `before` and `now`. A class counts as lossless if any port has it lossless.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();

@@ -10,10 +10,9 @@ use super::view::{Link, SwitchView};
 use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Time for which a group may send no data before that is a fault. A partner needs two to four seconds.
+/// Time after which a group is faulty if LACP lets no port send data. A partner needs two to four seconds.
 const IDLE_AFTER: Nanos = Nanos::from_secs(10);
 
-/// Group of ports that lead to the same destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupStatus {
     /// Name of the group.
@@ -36,7 +35,6 @@ pub struct GroupStatus {
     pub members: Vec<MemberStatus>,
 }
 
-/// Port of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberStatus {
     /// Name of the port.
@@ -56,7 +54,6 @@ pub struct MemberStatus {
     pub lacp: Option<LacpStatus>,
 }
 
-/// LACP state of a port in a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LacpStatus {
     /// State of the port in its group: `down`, `no_partner`, `other_partner` (of another system or group), `waiting`,
@@ -124,7 +121,7 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
     }
 }
 
-/// Returns why LACP lets no port of the group send data, if that has lasted for [`IDLE_AFTER`] although a port has a link.
+/// Returns why LACP lets no port of the group send data, once this has lasted for [`IDLE_AFTER`] although a port has a link.
 pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<String> {
     let lacp = group.lacp?;
     let ports = view.lacp.lock();

@@ -21,7 +21,6 @@ pub struct Health {
     pub workers: Vec<PartHealth>,
     #[serde(default)]
     pub interfaces: Vec<PartHealth>,
-    /// Groups with LACP.
     #[serde(default)]
     pub groups: Vec<PartHealth>,
 }

@@ -68,7 +68,7 @@ impl HostInterfaces {
         }
     }
 
-    /// Reports each port's link as carrier of its TAP, because routing daemons rely on the carrier.
+    /// Reports each port's link as carrier of its TAP, which routing daemons rely on.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {

@@ -50,7 +50,6 @@ impl OngoingConditions {
     }
 }
 
-/// Deviations of a port's peer from its declared behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
     /// True if the peer sent faster than the port's `speed`, at any time or after an XOFF.
@@ -66,7 +65,6 @@ pub struct PeerStatus {
     pub response_declared_nanos: Option<u64>,
 }
 
-/// Frames of one class that a port received after sending XOFF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
     /// Maximum number of bytes received after an XOFF, in one pause.
@@ -79,7 +77,8 @@ pub struct ResponseStatus {
     pub late_frames: u64,
 }
 
-/// Frames of a port lost outside the switch, each counted once.
+/// Frames of a port that NIC or kernel lost before or behind the switch. A frame that several counters report
+/// counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
     /// Lost frames that may include lossless frames.

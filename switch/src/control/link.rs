@@ -91,7 +91,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
+/// Returns whether the message concerns a device, and not its port of a kernel bridge.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -292,7 +292,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose receive queues may have changed. Even with the same number, new queues may lack the XDP program.
+    /// Reopens ports whose receive queues may have changed. Even the same number of queues may be new ones without the XDP
+    /// program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -370,7 +371,8 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues for reopening the port once more, if an event requires that.
+/// Returns the number of receive queues for another reopening, if `events` during the reopening with `opened_with` queues
+/// require one.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -21,7 +21,7 @@ use crate::client;
 
 /// Mode of the socket file: its owner and its group may change the running switch.
 const MODE: u32 = 0o660;
-/// Maximum time to ask a switch that already listens at the address for its name, for the error message.
+/// Maximum time to wait for the name of a switch that already listens at the address, for the error message.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

@@ -14,7 +14,6 @@ use crate::lldp::mismatch::{algorithm_name, application_name};
 use crate::lldp::table::Neighbor;
 use crate::lldp::{LldpCounts, Port};
 
-/// LLDP state of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LldpStatus {
     /// True if the switch sends and receives LLDP at the port.
@@ -92,7 +91,6 @@ pub struct NeighborStatus {
     pub rates: bool,
 }
 
-/// PFC configuration that a neighbor announced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PfcStatus {
     /// Classes with PFC.
@@ -103,7 +101,6 @@ pub struct PfcStatus {
     pub capability: u8,
 }
 
-/// ETS configuration that a neighbor announced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EtsStatus {
     /// Share of the line in percent, by class; `None` for a class without a share.
@@ -115,7 +112,6 @@ pub struct EtsStatus {
     pub willing: bool,
 }
 
-/// Difference between the settings of a port and of its neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MismatchStatus {
     /// Subject of the difference: `pfc`, `dscp`, `application`, `ets` or `lossy`.

@@ -44,7 +44,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Waits at most one second until all lines are written; does not wait for a full pipe.
+    /// Waits at most one second until all lines are written, and not at all for a full pipe.
     pub fn flush(&self) {
         let deadline = Instant::now() + FLUSH_WITHIN;
         while !self.queue.flush(LOOK_EVERY) && takes_more(self.stderr.as_fd()) && Instant::now() < deadline {}
@@ -123,7 +123,7 @@ pub(crate) fn set_filter(configured: &str) {
     }
 }
 
-/// Logs a panic. Rust's standard hook could block before a worker sends its last XON.
+/// Logs a panic. Rust's standard hook could block before a panicking worker sends its last XON.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     match backtrace.status() {
@@ -132,7 +132,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Removes spaces and empty entries from a log filter, because `Targets` would read them as level ERROR.
+/// Removes spaces and empty entries from a log filter, which `Targets` would read as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

@@ -8,12 +8,12 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
 #[derive(Debug)]
 pub struct LossBooks {
-    /// Losses not to count, by port and class: from before the class became lossless, or already in `closed`.
+    /// Losses not to count, by port and class: those before the class became lossless, and those already in `closed`.
     before: Vec<[Counter; CLASSES]>,
-    /// Losses of classes that became lossy or whose port was removed, from the time when they were lossless.
+    /// Losses of classes while they were lossless; a reload then made them lossy or removed their port.
     closed: Counter,
     leaving: Vec<Leaving>,
-    /// Minimum free headroom of classes that became lossy, in bytes plus one; 0 if no class became lossy.
+    /// Minimum free headroom of classes that a reload made lossy, in bytes plus one; 0 without such a class.
     headroom_free_min: Counter,
 }
 
@@ -21,7 +21,7 @@ pub struct LossBooks {
 struct Leaving {
     /// Lossless classes of a port that is being removed, as bits of a [`ClassSet`]; empty for other ports.
     classes: Counter,
-    /// Losses of frames to be sent, by class, at the begin of the removal.
+    /// Losses of frames to be sent, by class, when the removal began.
     before: [Counter; CLASSES],
 }
 

@@ -247,7 +247,7 @@ impl Inbox {
         self.wake.as_fd()
     }
 
-    /// Resets [`Inbox::fd`]. Call this before [`Inbox::take`], so that no request is missed.
+    /// Resets [`Inbox::fd`]. Must precede [`Inbox::take`], so that no request is missed.
     pub fn acknowledge(&self) {
         let _ = self.wake.read();
     }

@@ -64,7 +64,7 @@ impl Publish for ToWorkers {
                 left.push(before);
             }
         }
-        // Wait for each worker's answer, but only until the mirror ends, because a worker that panicked never answers.
+        // Wait for each worker's answer, but only until the mirror ends: a worker that panicked never answers.
         for mut before in left {
             while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.handle.is_over() {
                 thread::sleep(LOOK_AGAIN);

@@ -143,7 +143,7 @@ impl Service {
 }
 
 impl ControlHandle {
-    /// Returns the address of the HTTP server with the actual port; `None` for a Unix socket.
+    /// Returns the HTTP server's address with the actual port; `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.at.as_ref()?.at() {
@@ -176,7 +176,8 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control and HTTP threads in the calling thread's network namespace. Each thread drops its clone of `ended` when it ends.
+/// Starts the control and HTTP threads in the calling thread's network namespace. Each drops its clone of
+/// `ended` when it ends.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,

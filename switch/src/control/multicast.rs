@@ -13,7 +13,6 @@ use crate::snooping::{Segment, SnoopingCounts};
 
 const GROUPS_SHOWN: usize = 256;
 
-/// State of IGMP and MLD snooping.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MulticastStatus {
     /// Number of multicast groups with members.
@@ -54,7 +53,6 @@ pub struct MulticastVlanStatus {
     pub groups: Vec<MulticastGroupStatus>,
 }
 
-/// Multicast group with members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MulticastGroupStatus {
     /// Address of the group.

@@ -4,7 +4,6 @@ use xoff_wire::units::{Class, ClassSet, PortId};
 
 use super::view::SwitchView;
 
-/// QCN congestion point of a class at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionPointStatus {
     /// Samples taken by the congestion point.

@@ -48,7 +48,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// Returns a response that browsers must revalidate, so that they never show the page of an older switch.
+/// Returns a response that browsers revalidate, so that they show no page of an older switch.
 pub fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

@@ -5,7 +5,6 @@ use xoff_wire::units::{Class, PortId};
 
 use super::view::SwitchView;
 
-/// Configuration of the pipeline between ingress and egress queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineStatus {
     /// Maximum rate of the pipeline in frames per second; `None`: no limit.

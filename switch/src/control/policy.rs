@@ -75,7 +75,7 @@ pub(super) async fn put(
             return Err((StatusCode::CONFLICT, message));
         }
     }
-    // Replace in a separate task, because a change must be completed even if the client aborts.
+    // Replace in a separate task, which completes the change even if the client aborts the request.
     let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
     let failed =
         |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the policy was not changed: {error}\n"));
@@ -139,7 +139,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // An unchanged policy was sent, too, because an earlier change may not have reached all workers.
+    // Log only a change. An unchanged policy was sent, too, because an earlier change may not have reached all workers.
     if kind != before {
         tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }

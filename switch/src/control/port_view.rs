@@ -23,7 +23,6 @@ pub struct PortView {
     pub link: LinkCell,
     pub program: ProgramCell,
     pub program_detached: Counter,
-    /// Times that the egress filter was missing.
     pub filter_detached: Counter,
     /// Reason why the egress filter is missing.
     pub unfiltered: Reason,
@@ -32,7 +31,6 @@ pub struct PortView {
     pub unfollowed: Reason,
     /// Reason why the port, whose device is gone, cannot be opened on the device of the configured name.
     pub refused: Reason,
-    /// Fault if the device's MTU is below the port's.
     pub short_mtu: Reason,
     pub removed_unread: Counter,
     pub acknowledged: Acknowledged,
@@ -161,8 +159,8 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // Read the device before its sockets: a socket counts a loss first, so the sockets' values include every
-        // socket loss that the device counted.
+        // Read the device before its sockets. Sockets count a loss first, so their values include every socket loss in the
+        // device's counter.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -252,7 +250,6 @@ impl PortView {
         self.name.get().map_or("", String::as_str)
     }
 
-    /// Returns the fault of a port whose device is gone.
     pub(super) fn missing_device(&self) -> String {
         let gone = format!("the device {} is gone", self.device.get());
         match self.refused.get() {
@@ -274,7 +271,7 @@ impl PortView {
         self.devices().device()
     }
 
-    /// Returns all losses that the port has had. An unreadable device keeps its last values.
+    /// Returns all losses of the port so far. An unreadable device keeps its last values.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
@@ -364,7 +361,6 @@ impl DeviceName {
     }
 }
 
-/// State of a port's link.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -414,7 +410,6 @@ impl LinkCell {
     }
 }
 
-/// State of a port's XDP program.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -469,8 +464,8 @@ impl PortView {
     }
 }
 
-/// Largest total pause time returned so far, and so the minimum of later readings: a worker ends a pause in two steps,
-/// and a reading between them is too low.
+/// Largest total pause time returned so far, which is the minimum of later readings. A worker ends a pause in two steps; a reading
+/// between them is too low.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

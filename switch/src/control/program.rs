@@ -1,5 +1,5 @@
-//! Supervises XDP programs and egress filters: attaches a removed program or filter again, but leaves another owner's
-//! XDP program that replaced the switch's.
+//! Supervises XDP programs and egress filters: attaches them again after a removal, but does not replace the XDP
+//! program of another owner.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;
@@ -44,7 +44,6 @@ pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place
     }
 }
 
-/// Attaches the egress filter again if it was removed. The condition `filter-detached` reports a failure.
 pub(super) fn check_filter(view: &SwitchView, id: PortId, port: &PortView) {
     let restored = port.now().driver.restore_filter();
     let fault = restored.as_ref().err().map(ToString::to_string);

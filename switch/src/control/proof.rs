@@ -1,4 +1,5 @@
-//! Gaps in the proof that the switch lost nothing, such as an unreadable counter, without past gaps that an operator acknowledged.
+//! Gaps in the proof that the switch lost nothing, such as an unreadable counter. A past gap that an operator acknowledged is left
+//! out.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;

@@ -1,5 +1,5 @@
-//! Reopens ports whose number of receive queues changed (`ethtool -L`). Until then, frames in a new queue of a veth
-//! go uncounted to the kernel's own stack.
+//! Reopens ports whose number of receive queues changed (`ethtool -L`). Until then, frames in a new queue of a
+//! veth go uncounted to the kernel's own stack.
 
 use std::io;
 use std::time::Duration;

@@ -21,7 +21,6 @@ const PAGE_MAX: usize = 10_000;
 /// Maximum time to wait for the route mirror, which may be building a table.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// Router of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStatus {
     /// Router interfaces in the kernel that are not switch ports.
@@ -38,7 +37,6 @@ pub struct RouterStatus {
     pub resyncs: u64,
 }
 
-/// Interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceStatus {
     /// Name of the interface in the kernel.

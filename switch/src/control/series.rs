@@ -126,7 +126,7 @@ impl Unit {
         }
     }
 
-    /// Returns the value of a metric whose field is `None`: 0 for a rate without limit; no value for other units.
+    /// Returns the value of a metric whose field is `None`: 0 for a rate without limit, otherwise none.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),

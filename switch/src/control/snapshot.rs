@@ -26,7 +26,7 @@ use super::{
     addresses, groups, lldp, logging, loops, multicast, notification, pipeline, proof, routes, storms,
 };
 
-/// Maximum time to wait for workers; long, because virtual machines may stall.
+/// Maximum time to wait for workers, which may stall in virtual machines.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {

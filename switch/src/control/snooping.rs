@@ -17,12 +17,12 @@ use crate::host_path::ends::{Outbox, Punted};
 use crate::lacp::member::Standing;
 use crate::snooping::SnoopingFault;
 
-/// Maximum number of replaced tables that a silent worker may not have returned.
+/// Maximum number of replaced tables that workers have not returned; beyond it no new table is sent.
 const UNRETURNED_MAX: usize = 64;
-/// Minimum interval between log lines of the same kind, because hosts could otherwise fill the log.
+/// Minimum interval between log lines of the same kind, so that hosts cannot fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
-/// Maximum delay until a membership report takes effect that only made a deadline earlier.
+/// Maximum delay until a change of a deadline takes effect, if a membership report changed nothing else.
 const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]
@@ -45,7 +45,8 @@ impl MulticastSnooper {
         MulticastSnooper { view, settings: None, published, unreturned, due, is_stale, logged }
     }
 
-    /// Publishes the table of groups if it has changed. Returns false while too many replaced tables are not returned.
+    /// Publishes the table of groups if it has changed. Returns false, and publishes nothing, while workers hold too
+    /// many replaced tables.
     fn publish(&mut self, now: Nanos, settings: &SwitchSettings) -> bool {
         self.unreturned.retain_mut(|table| matches!(table.try_recv(), Err(TryRecvError::Empty)));
         if self.unreturned.len() > UNRETURNED_MAX {
@@ -92,7 +93,8 @@ impl MulticastSnooper {
     }
 }
 
-/// Returns the ports with a link; of an LACP group only the ports in use, because the partner discards other frames.
+/// Returns the ports with a link. Of an LACP group, only the distributing ports count, because the partner discards
+/// frames from others.
 fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     let lacp = view.lacp.lock();
     let has_lacp = |id: PortId| {
@@ -104,8 +106,8 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     up.filter(|id| is_in_use(*id)).collect()
 }
 
-/// Sends a query in a VLAN: to all usable ports, to each group once, or only to the port or first member `only`.
-/// Returns ports and first members without free frame memory.
+/// Sends a query in a VLAN to all usable ports, or only to the group or port `only`; a group gets it once. Returns
+/// groups and ports that had no free frame memory.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,

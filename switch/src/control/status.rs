@@ -25,7 +25,6 @@ pub use super::verdict::Verdict;
 use super::view::{Link, ProgramState};
 pub use super::worker_status::{Spread, WorkerState, WorkerStatus};
 
-/// Status of a running switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Name of the switch.
@@ -85,7 +84,6 @@ impl Status {
     }
 }
 
-/// Status of a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortStatus {
     /// Name of the port.
@@ -164,10 +162,10 @@ pub struct PortStatus {
     /// with one address.
     #[serde(default)]
     pub duplicates: u64,
-    /// Other port of such addresses; `None` before the first.
+    /// Port at which the last duplicate addresses were found, too; `None` before the first.
     #[serde(default)]
     pub duplicate_with: Option<String>,
-    /// Such addresses, at most two.
+    /// Last duplicate addresses, found at this port and `duplicate_with`; at most two.
     #[serde(default)]
     pub duplicate_addresses: Vec<String>,
     /// Statistics of the XDP sockets; `None` if unreadable.
@@ -215,7 +213,6 @@ pub struct PortStatus {
     pub classes: Vec<ClassStatus>,
 }
 
-/// Place where the XDP program of a port runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
@@ -225,7 +222,6 @@ pub enum XdpMode {
     Generic,
 }
 
-/// Way in which frames reach the switch's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SocketMemory {
@@ -235,7 +231,6 @@ pub enum SocketMemory {
     Copy,
 }
 
-/// Status of a class on a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStatus {
     /// Class, 0 to 7.
@@ -312,7 +307,6 @@ pub struct ClassStatus {
     pub queueing_delay: Spread,
 }
 
-/// Cause of a pause that the switch sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
     /// Trigger of the pause: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or
@@ -326,7 +320,6 @@ pub struct CauseStatus {
     pub relayed: bool,
 }
 
-/// Number of XOFFs with the same trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseCount {
     /// XOFFs caused by an egress queue that was not itself paused.
@@ -335,7 +328,6 @@ pub struct CauseCount {
     pub relayed: u64,
 }
 
-/// Egress queue that contains frames from a paused port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CulpritStatus {
     /// Name of the egress port.
@@ -348,7 +340,6 @@ pub struct CulpritStatus {
     pub held: bool,
 }
 
-/// Decisions of a shadow policy, which observes the traffic but sends no pauses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShadowStatus {
     /// Name of the policy.
@@ -375,7 +366,6 @@ pub struct ShadowStatus {
     pub rate: Option<RateRequestsStatus>,
 }
 
-/// Pauses of single flows that a policy requested of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRequestsStatus {
     /// Number of requests to the peer to pause further flows.
@@ -388,7 +378,6 @@ pub struct FlowRequestsStatus {
     pub requested: u64,
 }
 
-/// Rate limits that a shadow policy would request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateRequestsStatus {
     /// Number of changes of the rate limit that would be requested of the peer.
@@ -399,7 +388,6 @@ pub struct RateRequestsStatus {
     pub requested_min_bits_per_second: Option<u64>,
 }
 
-/// State of the watchdog of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchdogStatus {
     /// Action of the watchdog during a storm: `drop`, `forward` or `alert`.
@@ -418,7 +406,6 @@ pub struct WatchdogStatus {
     pub last: Option<StormStatus>,
 }
 
-/// Pause storm of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StormStatus {
     /// Time since the watchdog detected the storm.
@@ -431,7 +418,6 @@ pub struct StormStatus {
     pub forwarded: u64,
 }
 
-/// Pauses of a class in one direction: sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseStatus {
     /// XOFFs in this direction; received ones include refreshes.
@@ -446,7 +432,6 @@ pub struct PauseStatus {
     pub durations: Spread,
 }
 
-/// Pauses of single flows (OFC) of a class at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowStatus {
     /// Frames sent that asked the peer to pause single flows, including refreshes.
@@ -466,7 +451,6 @@ pub struct FlowStatus {
     pub fallbacks: u64,
 }
 
-/// Ingress occupancy and thresholds of a class at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IngressStatus {
     /// Ingress occupancy: bytes that the port received and the switch has not yet sent or dropped.
@@ -491,7 +475,6 @@ pub struct IngressStatus {
     pub headroom_needed_bytes: Option<u64>,
 }
 
-/// Egress queue of a class at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EgressStatus {
     /// Egress occupancy: bytes queued at the port or passed to its driver.

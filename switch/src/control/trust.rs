@@ -12,8 +12,8 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the header `Host`, or an empty name if its value is invalid. Several such headers are an error, because a proxy
-/// may have checked another one than the switch.
+/// Returns the header `Host`; an invalid value gives an empty name. Several such headers are an error, because a proxy may have
+/// checked another one than the switch.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -48,7 +48,7 @@ impl Names {
         }
     }
 
-    /// Returns whether web pages from `origin` may read answers of `host` (CORS), so that one page can show several switches.
+    /// Returns whether web pages from `origin` may read answers of `host` (CORS): one page can show several switches.
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };

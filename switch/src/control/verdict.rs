@@ -2,7 +2,6 @@ use crate::Promise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Verdict on the promise that lossless classes lose no frame, with numbers of lost frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// True if it is proved that lossless classes lost no frame.

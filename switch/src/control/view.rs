@@ -114,16 +114,14 @@ pub struct WorkerFacts {
     pub longest_gap: Counter,
     pub stalls: Counter,
     pub gaps: FineHistogram,
-    /// Time from a crossed threshold until the kernel has the pause frame, in nanoseconds; an upper bound, measured
-    /// from the start of the loop.
+    /// Time from a crossed threshold until the kernel has the pause frame, in nanoseconds; an upper bound, measured from the start of the
+    /// loop.
     pub pause_reaction: FineHistogram,
-    /// Time from the arrival of a pause frame until the worker obeys it, in nanoseconds; an upper bound, measured from the preceding poll.
+    /// Time from a pause frame's arrival until the worker obeys it, in nanoseconds; an upper bound, measured from the preceding poll.
     pub obey_reaction: FineHistogram,
     /// Number of frames unaccounted for, or in excess. Updated after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Free frames in the worker's buffer memory; updated with `frames_missing`.
     pub frames_free: Counter,
-    /// Free cells in the worker's buffer memory; updated with `frames_missing`.
     pub cells_free: Counter,
 }
 

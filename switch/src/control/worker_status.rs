@@ -3,7 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use super::books::Books;
 
-/// Distribution of a time. Quantiles are upper bounds: at most one eighth too high for times of workers, twice for others.
+/// Distribution of a time. Quantiles are upper bounds: at most one eighth too high for times of workers, at most doubled
+/// for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Number of measured times.
@@ -16,7 +17,6 @@ pub struct Spread {
     pub p99_nanos: Option<u64>,
 }
 
-/// Status of a worker, a forwarding thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerStatus {
     /// Core to which the worker is pinned; `None` if it is not pinned.
@@ -50,7 +50,6 @@ pub struct WorkerStatus {
     pub ledger: Option<Books>,
 }
 
-/// State of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {

@@ -14,7 +14,7 @@ use crate::handoff::Bells;
 /// Size of a ring in bytes; holds more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Counts for each port: frames from the host path that the port has sent, and frames that it could not send.
+/// Counts for each port: frames of the host path that the port has sent, and those that it could not send.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 
@@ -173,7 +173,7 @@ pub struct Punted<'a> {
 }
 
 impl Outbox {
-    /// Queues a frame for the port's peer; the port sends it before data. Returns false if the ring is full.
+    /// Queues a frame for the port's peer. The port sends it before data. Returns false if the ring is full.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
         self.put(Head { at, port, vid: 0, about: TO_PEER }, bytes)
     }

@@ -11,7 +11,7 @@ const HEAD: usize = 16;
 pub struct Head {
     pub at: Nanos,
     pub port: PortId,
-    /// Kind of a frame that goes to a worker, or index of the punt reason of a frame that goes to the host path.
+    /// Kind of a frame to a worker, or index of the punt reason of a frame to the host path.
     pub about: u8,
     /// VLAN of a frame from or to a VLAN's interface (SVI); 0 for the interface of a port.
     pub vid: u16,
@@ -58,7 +58,7 @@ impl fmt::Debug for RingReader {
 #[must_use]
 pub fn ring(room: usize) -> (RingWriter, RingReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page of the ring now, so that frames never wait for page faults.
+    // Touch every page of the ring, so that frames never wait for page faults.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -73,7 +73,7 @@ pub fn ring(room: usize) -> (RingWriter, RingReader) {
 }
 
 impl RingWriter {
-    /// Appends a frame of at most `len` bytes, which `fill` writes. Returns false if the ring has no space for `len` bytes.
+    /// Appends a frame that `fill` writes in at most `len` bytes. Returns false if the ring has no space for `len` bytes.
     pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if len > FRAME_MAX || self.ring.slots() < HEAD + len {
             return false;

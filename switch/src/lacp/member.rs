@@ -22,7 +22,8 @@ pub enum Standing {
     Down,
     /// The partner does not send LACP frames, or has stopped sending them.
     NoPartner,
-    /// The partner is this switch, or belongs to another system or group than the partners of the group's other ports.
+    /// The partner is this switch itself, or belongs to another system or group than the partners of the group's other
+    /// ports.
     OtherPartner,
     /// The port waits for `JOIN_DELAY` before it joins its group.
     Waiting,
@@ -45,7 +46,7 @@ xoff_wire::named! { Standing {
 } }
 
 impl Standing {
-    /// Returns why a member in this state sends no data. The names of such members follow the text.
+    /// Returns why a member in this state sends no data, as a text that the names of such members follow.
     #[must_use]
     pub const fn obstacle(self) -> &'static str {
         match self {
@@ -71,10 +72,10 @@ enum Receive {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mux {
     Detached,
-    /// The port may attach to its group at this time.
+    /// Time from which the port may attach to its group.
     Waiting(Nanos),
     Attached,
-    /// The port accepts data. A leaving port does so until this time; otherwise the time is [`Nanos::NEVER`].
+    /// Time until which a leaving port accepts data; [`Nanos::NEVER`] for other ports.
     Collecting(Nanos),
     Distributing,
 }
@@ -112,7 +113,7 @@ impl Member {
         }
     }
 
-    /// Applies the settings of the group. If `key` has changed, the port leaves its group and joins again.
+    /// Applies the group's settings. After a change of `key`, the port leaves the group and joins again.
     pub fn configure(&mut self, key: u16, settings: Lacp) {
         if self.actor.key != key {
             self.actor.key = key;
@@ -234,7 +235,7 @@ impl Member {
         self.needs_to_send = true;
     }
 
-    /// Returns the LACP frame by which the port announces that it leaves its group; `None` without a partner.
+    /// Returns the LACP frame by which the port leaves its group; `None` without a partner.
     #[must_use]
     pub fn last_frame(&self) -> Option<Lacpdu> {
         let state = State::default().with(State::ACTIVITY, self.actor.state.has(State::ACTIVITY));

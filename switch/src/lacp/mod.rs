@@ -39,7 +39,7 @@ impl LacpPorts {
         LacpPorts(Mutex::new(vec![LacpPort::default(); ports].into()))
     }
 
-    /// Locks the state of all ports. Forwarding threads must not call this.
+    /// Locks the LACP state of all ports. Forwarding threads must not call this.
     pub fn lock(&self) -> MutexGuard<'_, Box<[LacpPort]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,7 +25,7 @@ pub struct Announcement {
     pub recommendation: Option<Ets>,
     pub pfc: Option<PfcState>,
     pub applications: Vec<Application>,
-    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The settings are those of the first; settings of CIN are not read.
+    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The first one gives the settings; those of CIN are not read.
     pub dcbx: Vec<&'static str>,
     pub understands: Understands,
 }

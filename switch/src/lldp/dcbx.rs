@@ -14,11 +14,11 @@ pub struct Speaker<'a> {
     pub mac: MacAddr,
     pub system: &'a str,
     pub device: &'a str,
-    /// LLDP system capabilities, such as [`BRIDGE`](xoff_wire::lldp::BRIDGE).
     pub capabilities: u16,
 }
 
-/// Returns the port's LLDP frame; with `ttl` zero, a shutdown LLDPDU. If the frame exceeds the MTU, the least important TLVs are left out.
+/// Returns the port's LLDP frame; with `ttl` zero, a shutdown LLDPDU. The least important TLVs are left out if the frame would exceed the
+/// MTU.
 #[must_use]
 pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     let room = LEN_MAX.min(port.mtu_frame as usize);
@@ -103,7 +103,7 @@ pub(super) fn pfc(port: &PortSettings) -> PfcState {
     PfcState { willing, needs_macsec: false, capability: CAPABILITY, classes }
 }
 
-/// Returns the port's ETS configuration: each class is a traffic class, whose weight determines its share of the line.
+/// Returns the port's ETS configuration. Each class is a traffic class, whose weight determines its share of the line.
 pub(super) fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,

@@ -15,9 +15,9 @@ const NOT_BY_ETHER_TYPE: [u16; 2] = [0x0800, 0x86dd];
 pub enum MismatchKind {
     /// PFC is used for a class at only one end of the link.
     Pfc,
-    /// A DSCP has different classes at port and neighbor, and at least one of these classes is lossless.
+    /// A DSCP has different classes at port and neighbor, of which at least one is lossless.
     Dscp,
-    /// An application has different classes at port and neighbor, and at least one of these classes is lossless.
+    /// An application has different classes at port and neighbor, of which at least one is lossless.
     Application,
     /// Shares of the line differ. This difference loses no frames.
     Ets,
@@ -166,7 +166,7 @@ fn class_here(
 ) -> Option<Option<Class>> {
     let Application { class, selector, protocol } = application;
     let by_dscp = matches!(port.trust, Trust::Dscp | Trust::Both);
-    // This port gets the application's frames with the announced class as PCP, and classifies them by PCP.
+    // Without a trusted DSCP this port classifies by PCP, which the neighbor sets to the announced class.
     let tagged = || Some(classifier.class_of(None, Some(class.get())));
     match selector {
         selector::DSCP => {

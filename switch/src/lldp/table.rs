@@ -66,7 +66,8 @@ impl NeighborTable {
         only(self.speakers())
     }
 
-    /// Returns the settings that the port may follow; with PFC extensions only if exactly one neighbor announces extensions or DCBX.
+    /// Returns the settings that the port may follow. They include PFC extensions only if exactly one neighbor announces extensions
+    /// or DCBX.
     #[must_use]
     pub fn followed(&self) -> Option<Announcement> {
         let extends = |it: &Announcement| it.has_dcbx() || it.understands != Understands::default();

@@ -6,7 +6,7 @@ use procfs::{FromRead as _, ProcessCGroups};
 use xoff_config::{AvailableMemory, CpuQuota};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Memory limit and memory in use: files of a cgroup. Above `memory.high`, a process waits until the kernel has reclaimed memory.
+/// Files of a cgroup: memory limit and memory in use. Above `memory.high`, a process waits until the kernel has reclaimed memory.
 const LIMITS: [(&str, &str); 3] = [
     ("memory.max", "memory.current"),
     ("memory.high", "memory.current"),
@@ -17,7 +17,7 @@ pub(super) fn available() -> Option<AvailableMemory> {
     least(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }
 
-/// Reads the mounts of this process. Paths are converted to UTF-8 first, because procfs refuses others.
+/// Reads this process's mounts, converted to UTF-8, because procfs refuses other paths.
 fn mounts() -> Option<MountInfos> {
     let text = fs::read("/proc/self/mountinfo").ok()?;
     MountInfos::from_read(String::from_utf8_lossy(&text).as_bytes()).ok()

@@ -77,8 +77,8 @@ fn mac(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
 
-/// Parses a route. Returns `None` for a cached route, and for one that applies only to a type of service or to a source. A unicast route
-/// has no path if its next-hop object is not in `nexthops`.
+/// Parses a route. Returns `None` for a cached route, and for one limited to a type of service or a source. A unicast route has no path
+/// if its next-hop object is not in `nexthops`.
 pub(super) fn route(message: &RouteMessage, nexthops: &Nexthops) -> Option<(RouteKey, RouteKind)> {
     let header = &message.header;
     let unspecified = match header.address_family {

@@ -1,9 +1,9 @@
 //! Mirror of the kernel's routing tables in a network namespace, by netlink. After a change, all workers get the same new table.
 //!
-//! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next
-//! hops vanish with a next-hop object or a carrier. After such events the mirror reads all routes again.
+//! The kernel does not report all changes: IPv4 routes vanish with a link or its last address, and next hops with a next-hop
+//! object or a carrier. After such events the mirror reads all routes again.
 //!
-//! The kernel does not see transit traffic. Therefore the mirror reports used and unknown neighbours to the kernel (NTF_USE).
+//! The kernel does not see transit traffic. Therefore the mirror reports used and unknown neighbours to it (NTF_USE).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,7 +31,7 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Inverse of the maximum share of time spent on building tables.
+/// Divisor of the maximum share of time spent on building tables: 1/8.
 const SHARE: u32 = 8;
 
 const USED_EVERY: Duration = Duration::from_secs(20);
@@ -77,7 +77,7 @@ enum MirrorRequest {
         limit: usize,
         answer: oneshot::Sender<Page>,
     },
-    /// Reads the link of an interface. Without this query, Linux 6.8 and newer report the carrier of a software device late.
+    /// Reads the link of an interface: otherwise Linux 6.8 and newer report the carrier of a software device late.
     Carrier(Site),
     Resolve(Site, IpAddr),
 }
@@ -103,8 +103,8 @@ impl MirrorHandle {
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address`. Beyond [`REQUESTS_MAX`] queued requests, the request
-    /// is dropped, because workers repeat requests.
+    /// Makes the kernel resolve the neighbour towards `address`. Drops the request beyond [`REQUESTS_MAX`] queued ones, because
+    /// workers repeat requests.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -149,7 +149,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// True after everything was read, until the first notification. That notification may be older than the reading.
+    /// True after everything was read, until the first notification, which may be older than the reading.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -259,8 +259,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // Read the routes again: the first notification may be older than the last reading, and so restore a route that
-        // the kernel removed in between without a notification.
+        // Read the routes again. The first notification may be older than the last reading, and restore a route that the kernel
+        // removed in between without a notification.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -354,7 +354,7 @@ impl MirrorState {
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
-            // Remove the route only if no other route has the same key: the kernel would replace it by that other route.
+            // Remove the route only if no other route has the same key: the kernel would replace it by that route.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -396,8 +396,8 @@ impl MirrorState {
             ReadScope::Routes => true,
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
-        // Query a link before the dump. The kernel reports a link as down before it removes the routes of the link. A
-        // dump does not wait for the removal, but the query of a link does.
+        // Query a link before the dump. The kernel reports a link as down before it removes the link's routes. Unlike a dump,
+        // the query waits for the removal.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
@@ -409,8 +409,8 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Reports the neighbours for which `which` returns true to the kernel as used. Permanent neighbours are left
-    /// out, because the kernel would begin to verify them.
+    /// Reports the neighbours for which `which` returns true to the kernel as used, except permanent ones, which the kernel
+    /// would begin to verify.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
@@ -462,7 +462,6 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

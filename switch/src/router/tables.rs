@@ -3,7 +3,7 @@
 //! * Of several routes to a prefix, the route with the lowest metric and a usable next hop applies.
 //! * For an interface without VRF, table local precedes main, and main precedes default. For an interface of a VRF,
 //!   only the table of the VRF applies. Packets without a route go to the kernel.
-//! * Known stations on an interface's own network get host routes. Packets to unknown stations go to the kernel, which resolves them.
+//! * Known stations on an interface's own network get host routes. The kernel gets packets to unknown stations, and resolves them.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,7 +20,6 @@ use xoff_wire::units::{MacAddr, Site};
 
 use super::presence::Presence;
 
-/// Next-hop objects by id.
 pub(super) type Nexthops = BTreeMap<u32, Nexthop>;
 
 /// Numbers of the kernel's routing tables (RT_TABLE_*).
@@ -57,7 +56,7 @@ pub struct Via {
     pub gateway: Option<IpAddr>,
     pub weight: u16,
     pub is_dead: bool,
-    /// True if the path encapsulates packets (RTA_ENCAP); only the kernel can use such a path.
+    /// True if the path encapsulates packets (RTA_ENCAP), as only the kernel can.
     pub is_encapsulated: bool,
     /// MTU of the route in bytes (RTAX_MTU); `None` if not set.
     pub mtu: Option<u32>,
@@ -238,7 +237,6 @@ impl Tables {
     }
 }
 
-/// Route of the kernel, as shown at `/routes`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Row {
     /// Number of the kernel's routing table.
@@ -253,7 +251,6 @@ pub struct Row {
     pub via: Vec<RowVia>,
 }
 
-/// Path of a route, as shown at `/routes`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RowVia {
     /// Name of the egress interface.
@@ -357,7 +354,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Count paths of the kernel, too: if there is one, the kernel gets all packets, because only it can use all paths.
+        // Count the kernel's paths, too: if there is one, the kernel gets all packets, because only it can use all paths.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

@@ -12,7 +12,8 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet};
 
 pub use segment::Segment;
 
-/// Interval between the first queries in different VLANs: a port could not queue those of many VLANs at once.
+/// Interval between the first queries in different VLANs, because a port cannot queue the queries of many VLANs at
+/// once.
 const STAGGER: Nanos = Nanos::from_millis(20);
 
 /// IP version, with its own membership protocol, querier and routers.
@@ -46,7 +47,8 @@ pub struct SnoopingCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnoopingFault {
     TableFull,
-    /// VLAN with a second querier, at this port and address, which does not give way to the elected one.
+    /// Second querier in a VLAN, at this port and address. It keeps sending, though the elected querier has the
+    /// lower address.
     TwoQueriers(u16, PortId, Address),
 }
 
@@ -95,7 +97,8 @@ impl Snooper {
         }
     }
 
-    /// Returns the first member of the port's group, which represents the group, or `port` itself.
+    /// Returns the first member of the port's group, which represents the group; a port without group represents
+    /// itself.
     #[must_use]
     pub fn first_member(&self, port: PortId) -> PortId {
         self.first_members.get(port.index()).copied().unwrap_or(port)
@@ -105,7 +108,7 @@ impl Snooper {
         ports.iter().map(|port| self.first_member(port)).collect()
     }
 
-    /// Sets the ports that can send; a new one, or a group's first new one, makes a query due. Returns whether such
+    /// Sets the ports that can send. A port or group that newly can send makes a query due. Returns whether such
     /// ports or groups changed.
     pub fn set_up(&mut self, now: Nanos, up: PortSet) -> bool {
         let up = self.with_first_members(up);
@@ -182,8 +185,8 @@ impl Snooper {
         }
     }
 
-    /// Removes expired entries, and sends due queries. `send` gets VLAN, port (`None` for all) and query; it returns
-    /// ports that could not queue the query. Returns whether the table of groups may have changed.
+    /// Removes expired entries, and passes due queries to `send`, with VLAN and port (`None` for all). `send`
+    /// returns the ports that could not queue the query. Returns whether the table of groups may have changed.
     pub fn advance(
         &mut self,
         now: Nanos,

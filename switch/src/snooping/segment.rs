@@ -1,7 +1,7 @@
 //! Members, routers and querier of a VLAN for one IP version. Constants and timers are those of RFC 3376 section 8 and RFC 3810 section 9.
 //!
-//! Without a querier memberships would expire, so all ports get the frames of all groups. So does a port whose link
-//! came up, until its hosts have had time to answer a query.
+//! Without a querier memberships would expire, so all ports get the frames of all groups. A port whose link came up gets them, too, until
+//! its hosts have had time to answer a query.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const HELLO_HOLD: Nanos = Nanos::from_secs(105);
 const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
 const RETRY: Nanos = Nanos::from_secs(1);
 const QUERIES_MAX: usize = 64;
-/// Number of queries from which a second querier is a fault. A good querier sends fewer before it receives a query of the elected one.
+/// Number of queries from which a second querier is a fault. A correct one sends fewer, until it receives a query of the elected querier.
 const RIVAL_QUERIES: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub struct Segment {
     /// Times by which the hosts at each port will have answered a query; no entry for a port without query.
     answered: Members,
     queried_until: Nanos,
-    /// Time until which a group may be missing, because the table was full.
+    /// Time until which groups may be missing from the table, because it was full.
     incomplete_until: Nanos,
     routers: Members,
     groups: BTreeMap<Address, Members>,
@@ -150,8 +150,8 @@ impl Segment {
         self.answered.retain(|port, _| !ports.contains(*port));
     }
 
-    /// Schedules the query `unsent` again for `ports`, which did not get it. Until then these ports get all groups, or keep
-    /// their memberships.
+    /// Schedules the query `unsent` again for `ports`, which could not queue it. Until then these ports get the frames of all groups
+    /// (general query), or stay members (group query).
     pub fn retry(&mut self, now: Nanos, unsent: &Due, ports: &PortSet) {
         let due = now.after(RETRY);
         let (Some(port), Some(group)) = (unsent.port, unsent.query.group) else {
@@ -199,7 +199,7 @@ impl Segment {
         self.queried_until = now.after(times.querier_present());
     }
 
-    /// Handles another querier's query. Returns the querier's address if it has become a second querier.
+    /// Handles another querier's query. Returns this querier's address if it has become a lasting second querier.
     pub fn query(&mut self, now: Nanos, port: PortId, query: &Query, up: &PortSet) -> Option<Address> {
         if let Some(group) = query.group {
             if !query.has_sources && !query.suppresses {
@@ -244,8 +244,8 @@ impl Segment {
         before.is_none()
     }
 
-    /// Handles a membership change at a port; `has_room` is false if the table is full. Returns whether a port, group
-    /// or query is new or gone; `None` if a group was refused.
+    /// Handles a membership change at a port; `has_room` is false if the table is full. Returns whether members or due queries changed;
+    /// `None` if the table had no room for the group.
     pub fn change(
         &mut self,
         now: Nanos,
@@ -296,7 +296,7 @@ impl Segment {
         [self.queried_until, self.incomplete_until].into_iter().chain(self.answered.values().copied())
     }
 
-    /// Removes expired members and routers, and appends due queries. Returns whether the ports of groups may have changed.
+    /// Removes expired members and routers, and appends due queries. Returns whether groups' ports may have changed.
     pub fn advance(&mut self, now: Nanos, up: &PortSet, queries: &mut Vec<Due>) -> bool {
         let before = std::mem::replace(&mut self.advanced_at, now);
         let mut is_changed = self.bounds().any(|bound| before < bound && bound <= now);

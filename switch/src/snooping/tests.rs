@@ -115,7 +115,7 @@ impl Bench {
         self.receive(port, &frame)
     }
 
-    /// Returns the ports that get frames of the group, of an unknown group, and reports; `all` means all ports.
+    /// Returns the ports that get frames of the group, of an unknown group, and reports. `all` means all ports.
     fn ports(&self, group: u8) -> [String; 3] {
         let table = self.snooper.table(self.now, &self.settings);
         let exits = |frame: Vec<u8>| {
@@ -310,7 +310,7 @@ fn querier_with_lowest_address_is_elected() {
         };
         bench.until(160.0);
         assert_eq!(sent_at(&mut bench), [0, 31, 156], "queries are not two at first, then one every 125 s");
-        // The switch's own MLD source, made from its MAC address, is above the addresses of the hosts in this test.
+        // The switch's own MLD source, made from its MAC address, is above the addresses of this test's hosts.
         let [higher, lower] = match bench.version {
             Version::Ipv4 => [bench.address(9), bench.address(1)],
             Version::Ipv6 => [Address::V6((0xfe80 << 112) | u128::from(u64::MAX)), bench.address(1)],

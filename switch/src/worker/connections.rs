@@ -180,7 +180,8 @@ impl Connections {
         }
     }
 
-    /// Removes and returns the port, once the kernel has no more of its frames to send. Frames that the kernel has not taken are dropped.
+    /// Removes and returns the port, once the kernel has no more of its frames to send. Frames that the kernel has not taken are
+    /// dropped.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -206,7 +207,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // The loop ends even under traffic, because the driver gets no new chunks to receive frames.
+        // Receive until nothing is left. This ends even under traffic, because the driver gets no new chunks for received frames.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

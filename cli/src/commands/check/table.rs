@@ -10,8 +10,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys` or, if
-    /// the value is an object, for each of its keys.
+    /// Creates a row for each object, and a column for each of the space-separated `keys`; an object as
+    /// value gives a column for each of its own keys.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -51,8 +51,8 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in the columns `folded`, if `joins` accepts each pair of
-    /// consecutive cells there.
+    /// Merges rows that differ only in the columns `folded`, if `joins` accepts the two cells of
+    /// consecutive rows there.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {

@@ -108,7 +108,6 @@ fn is_lossless(class: &&Value) -> bool {
     class["lossless"] == true
 }
 
-/// Formats the table of ports, in at most [`PORT_LINES_MAX`] lines. Rows with equal values are merged.
 fn ports(classes: &[Value]) -> String {
     let lossless = |class: &Value| {
         let mut class = class.clone();
@@ -200,8 +199,7 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
     table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
 }
 
-/// Formats warnings or notes. Texts that differ in only one name are merged, at the position of
-/// the first.
+/// Formats warnings or notes. Texts that differ in only one name are merged into the first of them.
 fn remarks(file: &Value, problems: &[Value]) -> Vec<String> {
     let text = |problem: &Value| format!("{} \n {}", word(&problem["message"]), word(&problem["help"]));
     let entry = |(first, text): (usize, String)| {

@@ -457,8 +457,8 @@ fn class_view(
     })
 }
 
-/// Returns how long a congested line stays busy, and how long its frames wait, by the
-/// thresholds of the ports that send to it.
+/// Returns how long a congested egress line stays busy, and how long its frames wait, by the thresholds
+/// of the ports that send to it.
 ///
 /// Returns `None` if free shared memory or a policy other than PFC also matters.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
@@ -476,11 +476,11 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
     let lowest = feeding().map(|class| class.xon).min().filter(|_| decides)?;
     let highest = feeding().map(|class| class.xoff).max()?;
     Some(json!({
-        // Time for which the bytes queued at XON keep the line busy until peers resume.
+        // Time for which the bytes queued at XON keep the line busy, while the peers resume.
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
-        // Queueing delay of a frame that finds as many bytes queued as XOFF permits.
+        // Queueing delay of a frame that arrives when the queue is as long as XOFF permits.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // Longest stall of the port's worker for which a burst makes up afterwards.
+        // Longest stall of the port's worker that a burst makes up for afterwards.
         "made_up_us": time(port.burst),
     }))
 }

@@ -51,7 +51,8 @@ pub fn run(Args { from: From::Sonic { file } }: &Args) -> miette::Result<()> {
         .map_err(|error| miette!("{name} is not JSON, which a config_db.json has to be: {error}"))?;
     let text = sonic::converted(&with_texts(db)).map_err(|why| miette!("{name}: {why}"))?;
     cli::print(&text)?;
-    // Validate for any machine, because the devices of the other switch do not exist here.
+    // Validate without the limits and devices of this machine, because the configuration is for another
+    // one.
     Config::from_toml("the converted configuration", &text, Machine::default())?;
     Ok(())
 }

@@ -38,7 +38,8 @@ fn comment(note: &str) -> String {
     format!("# Not converted: {}\n", note.replace(char::is_control, " "))
 }
 
-/// Returns `text` as a TOML string. JSON's escapes are valid TOML, but JSON does not escape DEL.
+/// Returns `text` as a TOML string. JSON's escapes are valid TOML, but JSON leaves DEL unescaped, which
+/// TOML forbids.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }

@@ -1,4 +1,4 @@
-//! Runs a network: makes it, answers clients, waits for its end, and accounts for its frames.
+//! Runs a network until its end: creates it, answers clients, and counts where its frames went.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -39,7 +39,7 @@ pub(super) struct Kept {
     up: RunningNetwork,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    // Drop the claim last: the name must not become free before the rest of the network is gone.
+    // Drop the claim last: until then no other network may take the name.
     _claim: Claim,
     _log: Log,
 }
@@ -92,7 +92,7 @@ impl Kept {
     fn end(self, mut clients: Vec<UnixStream>) -> Account {
         drop(self._page);
         let account = self.up.down();
-        // Free the name before clients get their reply, because they may start the network again.
+        // Free the name before the clients get their reply, because they may then start the network again.
         drop(self._claim);
         clients.extend(self.events.try_iter().filter_map(|event| match event {
             Event::Down(stream) => Some(stream),
@@ -135,7 +135,7 @@ pub(super) fn run(
     let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
     let tell = kept.tell.clone();
     spawn(move || {
-        // Leave the ended process as a zombie (WNOWAIT), so that no other process gets its PID.
+        // Leave the ended process as a zombie (WNOWAIT): no other process must get its PID.
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let _ = tell.send(Event::Ended); // fails if the receiver is gone
     })?;
@@ -155,7 +155,7 @@ pub(super) fn run(
             Ok(Event::Down(stream)) => {
                 down.push(stream);
                 kill_at.get_or_insert_with(|| {
-                    // Continue the command (SIGCONT), because a stopped process does not handle SIGTERM.
+                    // Continue the command: a stopped process does not handle SIGTERM.
                     [Signal::SIGTERM, Signal::SIGCONT].into_iter().for_each(|signal| _ = kill(pid, signal));
                     Instant::now() + TERM_WITHIN
                 });
@@ -180,7 +180,6 @@ pub(super) fn run(
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
 }
 
-/// Reports each host whose namespace is gone or was replaced, once.
 fn report_lost_namespaces(view: &Weak<NetworkView>) {
     let mut reported = BTreeSet::new();
     while let Some(lost) = view.upgrade().map(|view| view.lost_namespaces()) {
@@ -229,7 +228,6 @@ fn terminal_sends_sigint() -> bool {
     matches!(fields[..], [_, _, group, _, _, foreground, ..] if group == foreground)
 }
 
-/// Returns the exit code that a shell would report for `status`.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

@@ -22,7 +22,7 @@ pub struct LinkArgs {
     which: LabArgs,
     /// Switch port (s1:h1), two nodes (h1-s1, s1:port-s2), or a node with one link [default: show all].
     link: Option<String>,
-    /// Line rate, such as 100M, up to the file's; headroom of the ports follows.
+    /// Line rate, such as 100M, at most the file's; adapts the ports' headroom.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     speed: Option<u64>,
     /// One-way delay, such as 5ms.

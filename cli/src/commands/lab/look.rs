@@ -52,7 +52,7 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns node and command of a capture: `xoff capture` at a named switch port, or at the
+/// Returns node and command of a capture: `xoff capture` at a switch port that `link` names, or at the
 /// first of two switches; otherwise `tcpdump` at the link's host.
 pub(super) fn capture_command(
     network: &Description,

@@ -70,7 +70,7 @@ enum LabCommand {
         /// Run the command at this host or switch [default: outside of all nodes].
         #[arg(long, value_name = "NODE")]
         on: Option<String>,
-        /// Print the account of all frames as one JSON object.
+        /// Print as one JSON object where all frames went.
         ///
         /// The object goes to standard output, and the command's output to standard error.
         #[arg(long)]
@@ -100,20 +100,20 @@ enum LabCommand {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Take a network down and print the account of all frames.
+    /// Take a network down and print where all frames went.
     ///
     /// Ends the network's programs, switches and devices. Exits with 0 if no lossless frame was lost, with 1 if one
     /// was, and with 3 if that is unknown.
     Down {
         #[command(flatten)]
         which: LabArgs,
-        /// Print the account of all frames as one JSON object.
+        /// Print as one JSON object where all frames went.
         #[arg(long)]
         json: bool,
     },
     /// Reload the settings of all switches from the network's file.
     ///
-    /// Hosts and links must not change. If one switch refuses, nothing changes, and the exit code is 2.
+    /// Hosts and links must not change. If one switch refuses, no switch changes, and the exit code is 2.
     Reload {
         #[command(flatten)]
         which: LabArgs,
@@ -222,7 +222,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             keep::run(load(file.as_deref(), &here(own))?, on.as_deref(), command, *json)
         }
         LabCommand::Up { file } => {
-            // Check the file here, so that errors are printed in colour: the background process has no terminal.
+            // Check the file in this process, which has a terminal, so that errors are printed in colour.
             let network = load(file.as_deref(), &here(own))?;
             background::start(&network, file.as_deref())?;
             let Description { page, .. } = control::ask(&network.name, Request::Describe)?;
@@ -279,7 +279,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Child { which, parent, on, command } => {
             prctl::set_pdeathsig(Signal::SIGKILL).into_diagnostic()?;
-            // Compare the parent's PID, because no signal comes if the parent ended before `prctl`.
+            // Compare the parent's PID: if the parent ended before `prctl`, the kernel sends no signal.
             if getppid().as_raw() != *parent {
                 return Ok(ExitCode::from(cli::EXIT_CANNOT));
             }

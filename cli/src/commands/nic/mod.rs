@@ -159,7 +159,7 @@ pub struct GuardArgs {
 
 const GUARD: &str = "nic-guard";
 
-/// Refuses a file with the name of a subcommand, which the user probably wrote after its options.
+/// Returns an error if the file has the name of a subcommand, which the user probably wrote after its options.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(
@@ -299,7 +299,7 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
 }
 
 fn start(settings: &NicSettings) -> miette::Result<Result<(Agent, Option<ControlHandle>), AgentError>> {
-    // Use the main name of the device: an alternative name may be removed while the agent runs.
+    // Use the device's main name, because an alternative name may be removed while the agent runs.
     let settings = &NicSettings { device: own_name(&settings.device), ..settings.clone() };
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {

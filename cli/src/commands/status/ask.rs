@@ -107,7 +107,6 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), message })
 }
 
-/// Returns the first non-empty line without control characters, cut to [`QUOTED_MAX`] characters.
 fn first_line(body: &str) -> Option<String> {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
     body.lines().map(plain).find(|line| !line.trim().is_empty())

@@ -92,7 +92,7 @@ enum What {
     Pauses,
     /// Frames dropped by the switch and by the kernel, by reason.
     Drops,
-    /// Headroom of lossless classes: needed as declared, and observed.
+    /// Headroom of lossless classes: calculated need and observed use.
     Headroom,
     /// Neighbors (LLDP), their classes (DCBX), and mismatches with the port.
     Neighbors,
@@ -294,7 +294,7 @@ impl Args {
 fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {
-        // Do not compare with an earlier status after a restart, because the switch's counters begin at zero.
+        // Ignore an earlier status from before a restart, which set the switch's counters to zero.
         let before = past.insert(url.clone(), status.clone());
         let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
         Ok((selection.of(&status, before.as_ref())?, before))

@@ -11,8 +11,7 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// Formats the whole status. Traffic is shown as rates since `before`, or as totals if `before`
-/// is `None`.
+/// Formats the whole status, with traffic as rates since `before`, or as totals without `before`.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
@@ -49,8 +48,8 @@ impl Traffic {
         [8.0 * rate(self.bytes, before.bytes), rate(self.frames, before.frames)]
     }
 
-    /// Formats a number: as a rate if an earlier number and its age in seconds are given, otherwise
-    /// as a total.
+    /// Formats the traffic as a rate since earlier traffic and the seconds since then, or as a total if
+    /// none is given.
     fn cell(self, before: Option<(Traffic, f64)>) -> String {
         let Some((before, seconds)) = before else {
             return format!("{} ({})", grouped(self.frames), bytes(self.bytes));

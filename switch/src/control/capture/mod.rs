@@ -220,7 +220,8 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends captured frames until the capture ends, except the last ones. Returns false if the client has disconnected.
+    /// Sends captured frames until the capture ends, but leaves the last ones in the writer. Returns false if the client has
+    /// disconnected.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {

@@ -2,7 +2,7 @@ use xoff_wire::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};
 
-/// Default and maximum of `snap`, the captured bytes of a frame; the same as in tcpdump and Wireshark.
+/// Default and maximum captured bytes of a frame, as in tcpdump and Wireshark.
 const SNAP_MAX: u32 = 262_144;
 const SNAP_MIN: u32 = 14;
 

@@ -10,7 +10,6 @@ use super::{ReloadCommand, Reloader, Reloads};
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Reloads {
-    /// Requests that the settings follow changed announcements of LLDP neighbors.
     pub fn neighbors_changed(&self) {
         if !self.unfollowed.swap(true, Ordering::Relaxed) {
             let _ = self.commands.send(ReloadCommand::Follow); // fails at the switch's end
@@ -19,8 +18,8 @@ impl Reloads {
 }
 
 impl Reloader {
-    /// Adapts the settings to the announcements of LLDP neighbors, at most once a second. Memory need not be checked,
-    /// because these settings never need more.
+    /// Adapts the settings to the announcements of LLDP neighbors, at most once a second. Memory suffices, because
+    /// these settings never need more.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);

@@ -15,7 +15,6 @@ const EXAMPLE: &str = "send {} or {\"dry_run\": true}";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// True for a dry run, which only reports the changes.
     #[serde(default)]
     pub dry_run: bool,
 }

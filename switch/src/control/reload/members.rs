@@ -7,12 +7,13 @@ use xoff_wire::units::PortId;
 
 use super::super::view::SwitchView;
 
-/// Maximum time to wait until the LACP partners of leaving ports stop sending; such a port accepts data for a second.
+/// Maximum time to wait until the LACP partners of leaving ports stop sending. A leaving port accepts data for one
+/// second.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Makes the ports that are no LACP members in `next` leave their groups before a reload, waits until their partners
-/// stop sending, and returns these ports.
+/// Makes ports leave the LACP group from which `next` removes them. Waits until their partners stop sending, and
+/// returns these ports.
 pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
     let leaving = leaving(&running.switch, &next.switch);
     if leaving.is_empty() {

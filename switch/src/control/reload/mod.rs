@@ -45,7 +45,8 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Adds a change that needs a restart for each worker whose memory is too small for frames of all configurations.
+    /// Reports each worker whose buffer memory is too small for frames of all configurations: such a change needs a
+    /// restart.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -181,14 +182,14 @@ impl Reloads {
 pub(crate) struct Reloader {
     view: Arc<SwitchView>,
     config: Config,
-    /// Former configurations, kept as long as frames admitted under their limits may be queued.
+    /// Former configurations, while frames admitted under their limits may be queued.
     before: Vec<Config>,
     reserved: Reserved,
     source: Source,
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// Token that each thread which reads the file clones; the number of clones limits the threads.
+    /// Token that each thread which reads the file clones. The number of clones limits these threads.
     readers: Arc<()>,
 }
 
@@ -284,7 +285,7 @@ impl Reloader {
         self.reserved.fit(&former, next, changes);
     }
 
-    /// Returns whether all queues are within the limits of `running`, so that former configurations need no memory.
+    /// Returns whether all queues are within the limits of `running`; former configurations then need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -365,7 +366,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Sends the settings to all workers without a time limit. Returns the old settings, whose memory this thread frees.
+    /// Sends the settings to all workers, without a time limit. Returns the old settings, for this thread to free.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -382,8 +383,8 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Completes the settings of `next` by values of the running switch and of LLDP neighbors. Removed ports keep
-    /// their limits for queued frames.
+    /// Completes the settings of `next` by values of the running switch and LLDP neighbors. Removed ports keep their
+    /// limits for queued frames.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -411,7 +412,7 @@ impl Reloader {
 }
 
 /// Returns `was` with the larger egress limits of `next`, for frames from workers that already have the new settings;
-/// `None` if no limit is larger.
+/// `None` if none is larger.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {

@@ -79,7 +79,7 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
 }
 
 fn load(Source { path, load }: &Source, running: Arc<Config>) -> Result<Config, NotReloaded> {
-    // Check neither memory, which the running switch uses in part, nor devices, because an absent one may come back.
+    // Do not check memory, which the running switch uses in part, nor devices, because an absent one may come back.
     let machine = Machine { memory: None, running: Some(running), ..machine::here().without_networks() };
     load(path, machine).map_err(|error| match error {
         ConfigError::Read(unread) => NotReloaded::Unread(unread),

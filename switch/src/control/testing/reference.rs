@@ -58,7 +58,6 @@ pub fn metric_table(text: &str) -> String {
     table
 }
 
-/// Checks that docs/reference.md contains `section`, a heading and its text.
 pub fn compare(section: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
     let document = fs::read_to_string(&path).expect("cannot read docs/reference.md");

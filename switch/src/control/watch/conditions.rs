@@ -30,7 +30,7 @@ pub(super) struct ConditionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     AfterQuiet,
-    /// The fault is over as soon as its state ends, but at least a second after its last log line.
+    /// The fault ends with its state, but at least a second after its last log line.
     AtOnce,
     /// The condition is no fault: it is logged the first time only.
     LoggedOnce,
@@ -56,8 +56,8 @@ pub(super) struct Condition {
     pub count: Box<Count>,
     /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
-    /// Returns the number of events that show the fault if it still exists, such as XOFFs. If given, the fault ends
-    /// only after a further such event.
+    /// Returns the number of events that show the fault if it still exists, such as XOFFs. With `tests`, a fault
+    /// ends only after an event that does not show it.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }

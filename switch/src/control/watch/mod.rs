@@ -1,5 +1,5 @@
-//! Logs each fault when it begins, while it lasts, and when it is over: a fault begins when the counter of a
-//! [`Condition`] grows or its state exists.
+//! Logs each fault when it begins, while it lasts, and when it is over. A fault begins when the counter of a [`Condition`] grows,
+//! or while its state exists.
 
 mod conditions;
 mod meter;
@@ -24,7 +24,7 @@ const KERNEL_EVERY: u32 = 10;
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
 /// Minimum time between the log lines about begin and end of a fault that ends at once.
 const APART: Nanos = Nanos::from_secs(1);
-/// First interval between log lines of a fault that lasts. The interval doubles each time, up to `AGAIN_AFTER_MOST`.
+/// First interval between log lines of a lasting fault. It doubles each time, up to `AGAIN_AFTER_MOST`.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
@@ -48,7 +48,8 @@ struct Episode {
     before: u64,
     last_observed: Nanos,
     tests: u64,
-    /// Begin of the quiet time after which the fault is over. With `tests`, that is the time of the first test without the fault.
+    /// Begin of the quiet time after which the fault is over. With `tests`, that is the time of the first event without the
+    /// fault.
     quiet_since: Option<Nanos>,
     logged_at: Nanos,
     logged_count: u64,

@@ -172,7 +172,8 @@ fn storm_end_is_logged_as_soon_as_it_ends() {
     has(over_again, &["phase=over", "storms: 2", "the last storm took 200.0 ms"]);
 }
 
-/// A watchdog waits for an unbroken pause, so it does not find a peer that pauses nearly all the time.
+/// Checks a peer that pauses nearly all the time: the watchdog does not find it, because it waits for an
+/// unbroken pause.
 #[test]
 fn peer_that_pauses_nearly_all_the_time_is_logged() {
     let lines = logged(|look, view| {

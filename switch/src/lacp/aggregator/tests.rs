@@ -220,7 +220,7 @@ fn ports_to_different_lacp_partners_are_not_aggregated() {
     let mut net = Wires::new(other_system, &wires);
     net.run(Nanos::from_secs(10));
     assert_eq!(net.standings()[..4], [Distributing, OtherPartner, OtherPartner, Distributing]);
-    // The first partner goes down, so the group may choose another.
+    // Disconnect the first partner, so that the group may choose another.
     for end in [(0, 0), (1, 0)] {
         net.member(end).set_link(Nanos::from_secs(10), false);
     }

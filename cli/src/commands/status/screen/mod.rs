@@ -1,7 +1,7 @@
 //! `xoff status --watch` on a terminal: a table of ports, and a screen for a single port.
 //!
-//! Queries, keys and drawing have a thread each, so that keys work while a switch does not reply, and the command
-//! ends when it loses its terminal.
+//! Queries, keys and drawing have a thread each: keys work while a switch does not reply, and the command ends
+//! when it loses its terminal.
 
 mod detail;
 mod ports;

@@ -28,7 +28,7 @@ impl Row {
         self.past.as_ref().map(|(port, seconds)| Before { port, seconds: *seconds })
     }
 
-    /// Returns the received and sent rates of these classes, in bits and frames per second; `None`
+    /// Returns the received and sent rates of these classes, each in bits and frames per second; `None`
     /// at the first query.
     pub fn rates(&self, classes: &[ClassStatus]) -> Option<[[f64; 2]; 2]> {
         let before = self.before()?;
@@ -70,7 +70,7 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     let mut rows = Vec::new();
     for (url, picked) in switches {
         let Ok((status, before)) = picked else { continue };
-        // Skip a port named by `--port` that has been removed in the meantime.
+        // Skip the switch if it has removed a port that `--port` names.
         let Ok(picked) = selection.of(status, before.as_ref()) else { continue };
         for port in picked.ports {
             let past = Before::of(&port, status, before.as_ref()).map(|it| (it.port.clone(), it.seconds));
@@ -142,7 +142,7 @@ const fn number(header: &'static str, width: u16, cell: fn(&Row) -> String) -> C
     Column { header, width, is_word: false, cell }
 }
 
-/// Columns in order of importance; on 80 characters, `lost` is the last that fits.
+/// Columns in order of importance. A terminal of 80 characters shows those up to `lost`.
 const COLUMNS: [Column; 16] = [
     word("port", 11, |row| row.name.clone()),
     word("link", 4, |row| link(row.port.link).into()),

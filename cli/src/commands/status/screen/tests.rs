@@ -29,7 +29,6 @@ fn switch(ports: usize) -> (Status, Status) {
     (now, before)
 }
 
-/// Sets all counters to values with the maximum number of digits.
 fn fill(status: &mut Status, before: &Status) {
     let seconds = (status.uptime_nanos - before.uptime_nanos) / 1_000_000_000;
     let bytes = 999_000_000_000 / 8 / 8 * seconds;
