@@ -61,7 +61,7 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Numbers of queued frames by class, read before a switch stops: its last XON lets peers send again.
+    /// Queued frames by class, read before a switch stops: its last XON lets peers send again.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -149,7 +149,6 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest scheduling gap of a switch while hosts ran, in ns, at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -169,8 +168,8 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns the number of queued frames by class, after the hosts have stopped. The number is limited by the counted
-/// bytes of the queues, because no counter shows frames lost in the kernel.
+/// Returns how many frames of each class are queued after the hosts have stopped, limited by the queues' counted bytes,
+/// because no counter shows frames lost in the kernel.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));

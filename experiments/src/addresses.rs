@@ -1,4 +1,4 @@
-//! IP addresses of a plan with routers, and shortest paths.
+//! IP addresses and shortest paths of a plan with routers.
 //!
 //! Host number 256 H + L has address 10.H.L.2, and its switch port 10.H.L.1. Wire N between switches has 172.16.0.0 + 2N
 //! and 172.16.0.0 + 2N + 1.

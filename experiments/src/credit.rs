@@ -1,9 +1,10 @@
-//! Transmission credit: an idle port saves it, and later sends faster than its line for a while.
+//! Transmission credit, which an idle port saves to send faster than its line later.
 
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns the line time that an idle port can gain within `frames` frames: saved credit and one frame, limited by the pipeline's rate.
+/// Returns the line time that a port, once idle, can gain within `frames` frames: saved credit and one frame, limited
+/// by the pipeline's rate.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -33,7 +34,8 @@ mod tests {
         let all = Nanos((10_000 + 1_538) * 80);
         assert_eq!(of("", 1_000), all);
         assert_eq!(of("", 2), Nanos(2 * 123_040), "the credit exceeds the sent frames");
-        // At 10,000 frames/s, 1,000 frames pass in 99.9 ms and take 123.04 ms of the line; 10 frames pass in 0.9 ms and take 1.2304 ms.
+        // At 10,000 frames/s, 1,000 frames leave the pipeline in 99.9 ms, but take 123.04 ms of the line; 10 frames 0.9
+        // ms and 1.2304 ms.
         let faster = "[pipeline]\nrate = \"10000pps\"\n";
         assert_eq!(of(faster, 1_000), all);
         assert_eq!(of(faster, 10), Nanos(1_230_400 - 900_000));

@@ -81,7 +81,6 @@ impl Fabric {
         &self.plan
     }
 
-    /// Returns the line time that an idle port can gain by credit within `frames` frames; zero on ideal hardware.
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
@@ -114,7 +113,8 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts switches and hosts, and calls `watch`. Hosts stop when all data have arrived, or after `patience` (at 100 Mb/s).
+    /// Starts switches and hosts, and calls `watch`. Hosts stop once all data have arrived, or after `patience` (a time
+    /// at 100 Mb/s).
     pub fn run<T>(
         &self,
         load: &Load,
@@ -135,7 +135,7 @@ pub struct Started<'a> {
 }
 
 impl Started<'_> {
-    /// Returns a UDP source port with which a flow leaves its router by port `by`, found by probe frames.
+    /// Returns a UDP source port with which a flow leaves its first router by port `by`, found by probe frames.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.running, &self.counted())

@@ -1,7 +1,8 @@
 //! Fabrics of hosts and switches, and experiments with them, live or simulated.
 //!
-//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for ([`Account`]). Live
-//! hosts and switches are threads in network namespaces; the simulator drives them by events.
+//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]) and watched ([`Live`]); an [`Account`]
+//! then shows where all frames went. Live hosts and switches are threads in network namespaces; the simulator drives
+//! them by events.
 
 #![forbid(unsafe_code)]
 

@@ -78,7 +78,7 @@ impl<'a> Live<'a> {
         self.running.now().since(self.begin)
     }
 
-    /// Returns true if hosts have sent everything and switches are empty, or if a host failed.
+    /// Returns whether hosts have sent everything and switches are empty, or a host failed.
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
         (sent && self.waiting_bytes() == 0) || self.running.has_failed()
@@ -89,7 +89,8 @@ impl<'a> Live<'a> {
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `observe` every `interval` until hosts and switches are done, or until `limit`. Both times are for 100 Mb/s.
+    /// Calls `observe` every `interval` until hosts and switches are done, or until `limit`. Both times are those at
+    /// 100 Mb/s.
     pub fn every(&self, interval: Duration, limit: Duration, mut observe: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {

@@ -23,7 +23,7 @@ impl Load {
         self
     }
 
-    /// Returns the time at which a stream's first frame was due, calculated from the host's least delayed stream.
+    /// Returns when a stream's first frame was due, calculated from the host's least delayed stream.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);

@@ -107,7 +107,8 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// XOFF threshold, as the line time of its bytes: they keep the line busy while a sender waits for a core after XON.
+/// XOFF threshold, as the time that its bytes take on the line: they keep the line busy while a sender waits for a core
+/// after XON.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
@@ -178,7 +179,7 @@ impl Plan {
         self.add_switch(name, Role::Compared)
     }
 
-    /// Adds a switch that obeys pauses for a kernel host, as its NIC.
+    /// Adds a switch that obeys pauses in place of a kernel host, as its NIC.
     pub fn nic(&mut self, name: &str) -> SwitchId {
         self.add_switch(name, Role::Nic)
     }
@@ -239,7 +240,7 @@ impl Plan {
         self.switches[first.switch.0].groups.push((name.to_owned(), members, spread));
     }
 
-    /// Routes frames to `host` by this port, instead of the port on the shortest path.
+    /// Routes frames to `host` by this port, not by the shortest path.
     pub fn route(&mut self, host: HostId, by: PortOf) {
         self.routes.push((host, by));
     }
@@ -325,11 +326,11 @@ impl Plan {
             list(ports.map(|port| Value::with_span(text(&port.name), span)).collect())
         };
         let mut root = settings.document(span);
-        // Many switches share the machine's cores, so each gets a single worker.
+        // Many switches share the machine's cores, so each has one worker.
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
-        // Set values copied from another class first, so that they do not replace values that a class has of its own.
+        // First set the values copied from another class, then each class's own values, which take precedence.
         for is_own in [false, true] {
             for (path, value) in &given {
                 let path = path.join(".");

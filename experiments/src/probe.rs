@@ -21,8 +21,8 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Finds the UDP source port with which a flow leaves by a certain path: receive counters of the next switches
-    /// show the path of probe frames.
+    /// Finds the UDP source port with which a flow takes a certain path, by receive counters of the next switches for
+    /// probe frames.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -78,7 +78,7 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // Erase the stamp, so that receivers that are already open ignore the probe.
+        // Erase the stamp, so that hosts that are already open ignore the probe.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }

@@ -86,7 +86,7 @@ impl RawData {
         };
         fs::create_dir_all(directory).map_err(refused(directory))?;
         let paths = TABLES.map(|table| (directory.join(file(table)), table.header()));
-        // Files with only column names, from an experiment that could not begin, may be replaced.
+        // Files with only column names may be replaced: their experiment could not begin.
         let is_taken = |path: &Path, header: &str| {
             let has_more = fs::metadata(path).is_ok_and(|file| file.len() > header.len() as u64);
             has_more || path.exists() && !fs::read(path).is_ok_and(|bytes| bytes == header.as_bytes())

@@ -51,7 +51,7 @@ pub struct FinalReports {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Number of lost frames that no counter of the switch shows.
+    /// Lost frames that no counter of the switch shows.
     pub unseen_lost: u64,
     pub unproved: Vec<String>,
     pub is_balanced: bool,

@@ -1,5 +1,5 @@
-//! Samples of a running fabric, as raw data. A sample disturbs no thread. Pauses that begin and end between two samples are visible
-//! only in the numbers of XOFFs and XONs.
+//! Samples of a running fabric, as raw data. Sampling disturbs no thread. A pause that begins and ends between two
+//! samples shows only in the numbers of XOFFs and XONs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -76,7 +76,7 @@ impl Samples {
         if xons + xoffs == 0 {
             return;
         }
-        // XOFF and XON alternate, so the last frame was an XOFF if fewer XONs than XOFFs were sent.
+        // XOFF and XON alternate, so the last was an XOFF if fewer XONs than XOFFs were sent.
         before.is_paused = xoffs + u64::from(before.is_paused) > xons;
         let last = u64::from(before.is_paused && xoffs > 0);
         let at = match sample.held_since {
@@ -172,7 +172,6 @@ mod tests {
         sample(5, 0, 3, 3, 0);
         assert_eq!(samples.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, PauseFrame::Xoff, 1);
-        // Between the last two samples, the current pause ended, and two more pauses began and ended.
         assert_eq!(
             samples.pauses,
             [first, (ms(5), PLACE, PauseFrame::Xoff, 2), (ms(5), PLACE, PauseFrame::Xon, 3)]
@@ -214,7 +213,6 @@ mod tests {
     #[test]
     fn recorded_xon_follows_its_xoff() {
         let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
-        // Between two samples, one pause began and ended, and another one began.
         assert_eq!(events_of(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         let before_its_xoff = [(1, 1, 1, 400), (2, 2, 1, 400)];
         assert_eq!(events_of(&before_its_xoff), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);

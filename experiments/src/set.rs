@@ -1,4 +1,4 @@
-//! User settings by `--set KEY=VALUE`. Values are first appended to the text as tables `[[set]]`, so that errors can
+//! User settings by `--set KEY=VALUE`, first appended to the configuration text as tables `[[set]]`, so that errors can
 //! show them.
 
 use std::fmt::{self, Display, Write as _};

@@ -69,8 +69,7 @@ impl Setting {
     }
 }
 
-/// Settings of switches by path; the last value of a path applies. Table `trunk` has settings of ports between
-/// switches.
+/// Settings of switches by path; the last value of a path applies. Table `trunk` is for ports between switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
@@ -92,8 +91,8 @@ impl Settings {
         self
     }
 
-    /// Returns the paths that a user setting of `path` changes: `path` itself, and the same key in copied tables
-    /// whose value still equals the original.
+    /// Returns the paths that a user setting of `path` changes: `path` itself, and its key in copies of the table where
+    /// the value still equals the original.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -103,7 +102,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies a table. User settings of the original then also change the copy.
+    /// Copies a table. User settings of the original then change the copy, too.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);

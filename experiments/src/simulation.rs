@@ -1,5 +1,5 @@
-//! Simulated fabric: events drive dataplanes and hosts. A switch without a free packet slot behaves like a live switch with an empty
-//! fill ring.
+//! Simulated fabric: events drive dataplanes and hosts. A switch without a free packet slot loses arriving frames, like
+//! a live switch with an empty fill ring.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use crate::stall::Stall;
 
-/// Time at which hosts begin; not zero, which counters use for "none".
+/// Time at which hosts begin; not zero, which means "none" in counters.
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// Rate of lines between simulated programs. The kernel needs about a microsecond to deliver a frame over a veth pair.
+/// Rate of lines between simulated programs: the kernel needs about a microsecond to pass a frame over a veth pair.
 const WIRE: BitRate = BitRate::from_gbps(10);
 
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Stalls of programs on a simulated machine: `--stall LENGTH/EVERY/WAKE`, such as `2ms/500ms/30us`.
+//! Stalls of programs on a simulated machine: `--stall LENGTH/EVERY/WAKE`, such as `2ms/500ms/30us`, sets maximum
+//! length, mean interval, and delay of a wakeup.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -11,8 +12,7 @@ use xoff_wire::units::Nanos;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum duration of a stall. Durations are uniformly distributed from zero to this maximum; zero means no
-    /// stalls.
+    /// Maximum duration of a stall; durations are uniformly distributed from zero to it. Zero means no stalls.
     pub longest: Nanos,
     pub every: Nanos,
     pub wake: Nanos,
@@ -20,7 +20,7 @@ pub struct Stall {
 
 const EVERY: Nanos = Nanos::from_secs(1);
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum of `wake`, the delay of a wakeup; longer delays are stalls.
+/// Maximum of `wake`, the delay of a wakeup. A longer delay is a stall.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {

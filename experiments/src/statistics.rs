@@ -45,20 +45,19 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean of one value per run, plus and minus Student's t times its standard error.
+    /// Returns the mean of one value per run, with Student's interval: plus and minus t standard errors.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
         let mean = mean(values.iter().copied())?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let error = (squares / freedom as f64 / runs as f64).sqrt();
-        // Above the table's degrees of freedom, its last value makes the interval too wide, never too narrow.
+        // Beyond the table's degrees of freedom, its last value makes the interval too wide, never too narrow.
         let half = T_975[freedom.min(T_975.len()) - 1] * error;
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a share of runs. Unlike Student's interval, it keeps a width if all runs
-    /// agree.
+    /// Returns Wilson's score interval of a share of runs. Unlike Student's, it has a width even if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -207,7 +206,7 @@ mod tests {
         assert_eq!((same.low, same.high), (7.0, 7.0));
     }
 
-    /// Expected intervals are from Newcombe (1998), table I, and from the rule of three (no event in ten runs).
+    /// Expected intervals are those of Newcombe (1998), table I, and of the rule of three (no event in ten runs).
     #[test] // proves: experiments
     fn confidence_interval_of_share_is_wilsons_score_interval() {
         let of = |yes: usize, runs: usize| {

@@ -49,7 +49,7 @@ fn mbps(mbps: u64) -> BitRate {
     BitRate::from_mbps(mbps)
 }
 
-/// All times (except cable delays) at 400 Gb/s are 1/4,000 of those at 100 Mb/s.
+/// At 400 Gb/s, all times but cable delays are 1/4,000 of those at 100 Mb/s.
 #[test]
 fn simulated_incast_results_scale_with_line_rate() {
     let policies = &["pfc", "capfc-stop-max"];
@@ -255,7 +255,6 @@ fn simulated_machine_with_stalls_loses_nothing() {
     }
 }
 
-/// A sleeping switch notices bursts late, so its pauses are longer and fewer.
 #[test]
 fn slow_wakeup_of_switch_makes_pauses_rarer() {
     let pauses = |stall: &str| {

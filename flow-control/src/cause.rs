@@ -1,6 +1,6 @@
 //! Cause of an XOFF: the trigger, the congested egress queue (culprit), and whether a peer pauses that queue.
 //!
-//! Followed from switch to switch, causes lead from a paused sender to the root of its congestion, or around a cycle.
+//! From switch to switch, causes lead from a paused sender to the root of its congestion, or around a cycle.
 
 use xoff_wire::units::{Class, PortId};
 
@@ -17,7 +17,7 @@ pub enum Trigger {
     TableFull(PortId),
     /// The ingress queue was predicted to reach XOFF.
     Predicted,
-    /// This higher class fills its ingress queue, so lower classes are paused, too.
+    /// This higher class fills its ingress queue, which pauses lower classes, too.
     Higher(Class),
     /// Other queues fill the shared pool, which lowers the ingress queue's XOFF threshold.
     Pool,
@@ -50,7 +50,7 @@ pub struct Cause {
     pub trigger: usize,
     /// Class whose queues are full: the paused one, a higher one, or the one that fills the shared pool.
     pub class: Class,
-    /// Congested egress port, or the port at which most bytes of a full ingress queue wait, if any.
+    /// Congested egress port, or the port at which most bytes of a full ingress queue wait.
     pub culprit: Option<PortId>,
     /// True if the culprit queue is itself paused by its peer.
     pub relayed: bool,

@@ -11,7 +11,7 @@ use crate::settings::{PortSettings, Trust};
 const NO_DSCP: usize = 64;
 const NO_PCP: usize = 8;
 
-/// Table from which the class of each frame of a port is read.
+/// Table that gives the class of each frame of a port.
 #[derive(Clone, Debug)]
 pub struct Classifier(Box<Tables>);
 
@@ -19,7 +19,7 @@ pub struct Classifier(Box<Tables>);
 struct Tables {
     classes: [[Class; NO_PCP + 1]; NO_DSCP + 1],
     lossless: ClassSet,
-    /// PCPs that map to lossless classes; empty if DSCPs do not count at the port.
+    /// PCPs that map to lossless classes; empty at a port that ignores DSCPs.
     lossless_pcps: ClassSet,
 }
 
@@ -54,7 +54,7 @@ impl Classifier {
         self.0.classes[dscp][pcp]
     }
 
-    /// Returns whether the frame's PCP maps to a lossless class, but its `class` is lossy by DSCP.
+    /// Returns whether the frame's PCP maps to a lossless class, but its DSCP to the lossy `class`.
     #[inline]
     #[must_use]
     pub fn overrules_pcp(&self, header: &Header, class: Class) -> bool {

@@ -1,7 +1,7 @@
 //! Numbers that one thread writes and any thread reads.
 //!
-//! The writer needs no atomic addition. A reader that sees a value also sees all earlier writes of the writer's thread
-//! (release and acquire).
+//! The writer needs no atomic addition. A reader that sees a value also sees all the writer's earlier writes (release
+//! and acquire).
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -65,7 +65,7 @@ impl PartialEq for Counter {
 const RECENT: usize = 6;
 const MINUTE: u64 = 60_000_000_000;
 
-/// Maximum of the current minute and the five before it.
+/// Maximum of all values recorded in the current minute and the five before it.
 #[derive(Debug, Default, PartialEq)]
 pub struct RecentMax {
     /// For each recorded minute, its number (from 1) and its maximum.
@@ -106,7 +106,7 @@ const fn minute(now: u64) -> u64 {
 
 const DOUBLINGS: usize = 36;
 
-/// Index of the bucket that begins at 1,024 ns. The counts from there to 262 us fill one cache line.
+/// Index of the bucket that begins at 1,024 ns. Counts from there to 262 us fill one cache line.
 const MICROSECOND: usize = 11;
 
 /// Histogram of durations in nanoseconds. Buckets double in size, with `STEPS` equal steps each; the last is unbounded.

@@ -67,11 +67,11 @@ pub enum Intent {
 pub trait Occupancies {
     /// Returns how many bytes received on `port` still count at ingress.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns how many bytes wait at egress `port`, queued or in the driver.
+    /// Returns the bytes at egress `port`, queued or in the driver.
     fn egress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns how many bytes from `ingress` wait at `egress`, queued or in the driver.
+    /// Returns the bytes from `ingress` at `egress`, queued or in the driver.
     fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes;
-    /// Returns the ingress queue's XOFF threshold. In shared memory, it depends on other queues.
+    /// Returns the ingress queue's XOFF threshold, which in shared memory depends on other queues.
     fn xoff(&self, port: PortId, class: Class) -> Bytes;
     /// Returns the ingress queue's XON threshold.
     fn xon(&self, port: PortId, class: Class) -> Bytes;
@@ -89,7 +89,7 @@ pub trait Occupancies {
 ///
 /// Its methods run for every frame: they must not allocate, block or read the clock.
 pub trait CustomPolicy: Debug + Send {
-    /// Handles an event and appends intents. The switch removes and counts intents that it cannot execute:
+    /// Handles an event and appends intents. The switch counts and removes intents that it cannot execute:
     ///
     /// * XOFF and XON for a class above the policy's own, and rates for any other class;
     /// * intents for a missing port, another worker's port, or a port that may not send XOFF for the class;
@@ -100,8 +100,8 @@ pub trait CustomPolicy: Debug + Send {
     /// Takes over with the frames already in the buffer, and appends due intents. No peer is paused by the class yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns how many more frames and bytes may pass without a call of `observe` for such an `event`, because they
-    /// change nothing. By default none may.
+    /// Returns for how many more frames and bytes `observe` need not be called with such an `event`, because they
+    /// change neither the policy nor its intents. By default, for none.
     ///
     /// For a leaving frame, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Each
     /// must hold while both occupancies shrink.

@@ -21,7 +21,7 @@ const PFC_FRAME: u32 = 60;
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
 /// Maximum response time by line rate, as (Mb/s, quanta): from the end of a pause frame to the start of the peer's last
-/// frame (802.3 31B.3.7). Between two rows, the faster one applies.
+/// frame (802.3 31B.3.7). A rate between two rows gets the faster row.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -38,12 +38,12 @@ const RESPONSE_QUANTA: [(u64, u64); 8] = [
 #[allow(missing_docs)] // the names say it
 pub struct Link {
     pub speed: BitRate,
-    /// Longest frame in bytes, without FCS and tags of up to [`TAGS`] bytes.
+    /// Longest frame in bytes, without FCS and up to [`TAGS`] bytes of tags.
     pub mtu_frame: u32,
     /// One-way delay of the cable.
     pub cable: Nanos,
     pub loop_gap: Nanos,
-    /// Maximum layer-1 bytes in the driver before a PFC frame.
+    /// Maximum layer-1 bytes in the driver ahead of a PFC frame.
     pub commit: Bytes,
     /// Maximum time until the peer stops; see [`standard_response`].
     pub peer_response: Nanos,
@@ -51,7 +51,7 @@ pub struct Link {
     pub peer_backlog: Bytes,
 }
 
-/// Headroom of a class on a port, by terms of the module's table.
+/// Headroom of a class on a port, by the terms of this module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // explained by the module's table
 pub struct Headroom {
@@ -115,7 +115,7 @@ fn response_quanta(speed: BitRate) -> u64 {
     row.unwrap_or(&RESPONSE_QUANTA[RESPONSE_QUANTA.len() - 1]).1
 }
 
-/// Returns the one-way delay of `metres` of cable.
+/// Returns the one-way delay of a cable of `metres`.
 #[must_use]
 pub const fn cable_delay(metres: u64) -> Nanos {
     Nanos(metres.saturating_mul(CABLE_NANOS_PER_METRE))
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final ingress occupancy (bytes) in the worst case: nothing leaves, and all delays are maximal.
+    /// Returns the final ingress occupancy (bytes) with every delay maximal and no departure.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

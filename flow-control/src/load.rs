@@ -3,7 +3,7 @@
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Number of frames, and of the bytes in these frames.
+/// Number of frames, and of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 #[allow(missing_docs)] // the names say it
 pub struct Load {
@@ -29,7 +29,7 @@ impl From<Bytes> for Load {
     }
 }
 
-/// Numbers of frames and bytes that may still be counted before a limit is reached.
+/// Frames and bytes that may still be counted before a limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Margin {
@@ -50,14 +50,14 @@ impl Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// Returns the margin with the smaller number of frames and the smaller number of bytes.
+    /// Returns the smaller number of frames, and the smaller number of bytes, of two margins.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Returns how many bytes fit into the margin even if every frame has minimum size.
+    /// Returns how many bytes fit even if every frame has minimum size.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

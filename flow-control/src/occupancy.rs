@@ -1,5 +1,4 @@
-//! Occupancies that all workers compare with thresholds. The values of a port are written only by the worker that owns
-//! it.
+//! Occupancies that all workers compare with thresholds. Only the worker that owns a port writes its values.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, PortId};
 
@@ -9,7 +8,8 @@ use crate::prefetch::prefetch;
 /// Occupancies of queues, and flags of queues whose frames the watchdog drops.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, egress port and ingress port. A cache line has one egress port, so only one worker writes it.
+    /// Bytes by class, egress port and ingress port. A cache line has one egress port, so that only one worker writes
+    /// it.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[PortQueues]>,
 }
@@ -29,7 +29,7 @@ struct PortQueues([Queue; CLASSES]);
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
     pub(crate) egress_bytes: Counter,
-    /// Flooded frames received here that still have an unsent copy.
+    /// Flooded frames received here of which a copy is still unsent.
     pub flood_frames: Counter,
     /// Bytes of the frames in `flood_frames`, each frame counted once.
     pub flood_bytes: Counter,

@@ -17,11 +17,11 @@ pub enum PuntReason {
     TooBig,
     Unresolved,
     NoRoute,
-    /// Packet to route out of a host interface that does not belong to the switch.
+    /// Packet whose route leads to a host interface outside the switch.
     Elsewhere,
     Other,
-    /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves the address, but does not
-    /// forward the copy.
+    /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves it, but does not forward
+    /// the copy.
     Resolve,
     /// Copy of a multicast report, query, or PIM hello, in a VLAN with snooping.
     Membership,
@@ -45,7 +45,7 @@ xoff_wire::named! { PuntReason {
 } }
 
 impl PuntReason {
-    /// Returns whether the packet is in transit; any sender can cause many such packets.
+    /// Returns whether the packet is for another station; any sender can cause many such packets.
     #[must_use]
     pub const fn is_transit(self) -> bool {
         match self {

@@ -1,6 +1,6 @@
 //! PFC watchdog: detects pause storms, in which a peer's pauses keep frames waiting too long.
 //!
-//! A class is *stuck* from the time at which it was paused and also had a frame queued:
+//! A class is *stuck* while it is paused and has a frame queued:
 //!
 //! ```text
 //!     stuck since = the later of: start of the pause, arrival of the oldest queued frame
@@ -10,9 +10,9 @@
 //!
 //! A pause that ends before *stuck since + detect*, or at that very nanosecond, is no storm.
 //!
-//! With a `share` below 100 %, pauses with gaps are a storm, too. A pause frame that finds frames queued opens a window
-//! of one detection time. A storm begins at its end if frames are queued, and the class was paused for `share` of the
-//! window.
+//! If `share` is below 100 %, pauses with gaps can be a storm, too: a pause frame that finds frames queued opens a
+//! window of length `detect`. A storm begins at the window's end if frames are queued, and pauses filled at least
+//! `share` of the window.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -111,7 +111,7 @@ impl Watchdog {
         self.classes[class.index()].map(|watched| watched.settings)
     }
 
-    /// Returns the time at which the watchdog checks next.
+    /// Returns when the watchdog checks next.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }
@@ -125,7 +125,7 @@ impl Watchdog {
         self.watched.iter().filter(due).collect()
     }
 
-    /// Schedules checks after changed pauses of `classes`. Classes in `queued` have queued frames.
+    /// Schedules checks after changed pauses of `classes`; those in `queued` have queued frames.
     pub fn pauses_changed(&mut self, now: Nanos, classes: ClassSet, queued: ClassSet, paused: &Paused) {
         for class in ClassSet(classes.0 & self.watched.0).iter() {
             let is_stormed = self.stormed.contains(class);
@@ -147,7 +147,7 @@ impl Watchdog {
         self.find_next_look();
     }
 
-    /// Checks for begin or end of a storm of `class`, whose oldest frame has been queued since `waiting_since`.
+    /// Checks whether a storm of `class` begins or ends; its oldest frame has been queued since `waiting_since`.
     pub fn look(
         &mut self,
         now: Nanos,

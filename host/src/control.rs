@@ -8,13 +8,11 @@ use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     Pause(MacControl),
-    /// Frame that requests sending rates of classes (GFC).
     Rates(Rates),
-    /// Frame that pauses or resumes single flows (OFC).
     Flows {
         operation: Operation,
         class: Class,
-        /// Keys of the flows: at least one, and at most as many as fit into a frame.
+        /// Flow keys, at least one, and at most as many as fit into a frame.
         flows: Vec<FlowKey>,
     },
 }
@@ -70,7 +68,7 @@ pub fn parse_control(text: &str) -> Result<Control, String> {
     }
 }
 
-/// Parses an option that overwrites bytes: `38=0203` writes two bytes from offset 38 on.
+/// Parses an option that overwrites bytes of a frame: `38=0203` writes two bytes from offset 38 on.
 pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
     let read = || {
         let (offset, digits) = text.split_once('=')?;
@@ -126,7 +124,8 @@ fn parse_list(text: &str) -> Result<Control, String> {
     Err(format!("{} flows do not fit into a frame; list at most {}", flows.len(), writer.flows()))
 }
 
-/// Parses a flow: `udp/10.0.0.1:1000/10.0.0.2:4791` (IPv4), or `88b5/02:00:00:00:00:01/02:00:00:00:00:02` (EtherType and MAC addresses).
+/// Parses `udp/10.0.0.1:1000/10.0.0.2:4791` (IPv4), or `88b5/02:00:00:00:00:01/02:00:00:00:00:02` (EtherType and MAC
+/// addresses).
 fn parse_flow(text: &str) -> Option<FlowKey> {
     let mut parts = text.split('/');
     let [kind, src, dst] = [parts.next()?, parts.next()?, parts.next()?];

@@ -1,4 +1,4 @@
-//! Random flows, reproducible by a seed: sizes of a measured distribution, and Poisson arrivals (open loop).
+//! Random flows, reproducible by a seed: sizes follow a measured distribution, arrivals are Poisson (open loop).
 //!
 //! A distribution is a list of points (size in bytes, cumulative percent), joined by straight lines. `edu1` and
 //! `edu2` are university data centers (Benson, Akella and Maltz, IMC 2010).
@@ -100,10 +100,9 @@ fn whole(size: f64) -> u32 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of the flow in its stream, counted from 0.
     pub id: u32,
     pub bytes: u32,
-    /// Time from which frames of the flow can be sent.
+    /// Time from which on frames of the flow can be sent.
     pub began: Nanos,
 }
 

@@ -7,7 +7,7 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum number of delayed pause frames. If a further frame arrives, the oldest takes effect early.
+/// Maximum number of delayed pause frames. One more frame makes the oldest take effect early.
 const PENDING_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,13 +30,10 @@ pub struct ClassPauses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseCounts {
     pub pfc_frames: u64,
-    /// Frames received and obeyed that pause or resume single flows (OFC).
     pub flow_frames: u64,
-    /// Frames received and obeyed that request rates (GFC).
     pub rate_frames: u64,
-    /// 802.3x PAUSE frames received.
     pub pause_frames: u64,
-    /// Well-formed pause frames without effect, because none of their classes obeys pauses.
+    /// Well-formed pause frames without effect: the host obeys pauses of none of their classes.
     pub ignored: u64,
     /// Malformed or unknown MAC control frames, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
@@ -88,7 +85,7 @@ impl Gate {
         self.release(now, ClassSet(!classes.0));
     }
 
-    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses pauses the whole class instead.
+    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses then pauses the whole class.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
@@ -102,7 +99,6 @@ impl Gate {
         self
     }
 
-    /// Returns the rate limit of a class at the last call of [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
@@ -118,7 +114,7 @@ impl Gate {
         self.paused.until(class)
     }
 
-    /// Counts a sent frame (`bytes` with preamble and gap) against the rate limit of its class.
+    /// Counts a sent frame of `bytes`, preamble and gap included, against its class's rate limit.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -126,7 +122,7 @@ impl Gate {
         }
     }
 
-    /// Returns the paused flows, but only if they have changed since the last call.
+    /// Returns the paused flows if they have changed since the last call, else `None`.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
@@ -193,7 +189,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counts. Durations include current pauses up to `now`.
+    /// Returns the counts. Durations include running pauses up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;

@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum number of samples. Beyond it, every second sample is dropped, and the sampling interval doubles.
+/// Maximum number of samples. At this number, every second one is dropped, and the sampling interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 #[derive(Debug)]
@@ -26,11 +26,11 @@ pub struct Limiter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Time since the host began, in nanoseconds.
+    /// Nanoseconds since the host began.
     pub at_ns: u64,
-    /// Rate in Mb/s on the line (with preamble and gap).
+    /// Rate on the line in Mb/s, preamble and gap included.
     pub mbps: f64,
-    /// Target rate in Mb/s on the line (with preamble and gap).
+    /// Target rate on the line in Mb/s, preamble and gap included.
     pub target_mbps: f64,
 }
 
@@ -39,7 +39,7 @@ pub struct LimiterReport {
     pub cnms: u64,
     /// Quantized feedback (0 to 63) of the last CNM.
     pub feedback_last: u8,
-    /// Mean quantized feedback (0 to 63) of all CNMs; 0 without CNMs.
+    /// Mean quantized feedback (0 to 63) of all CNMs, or 0.
     pub feedback_mean: f64,
     pub rates: Vec<RateSample>,
 }
@@ -66,14 +66,14 @@ impl Limiter {
         self.pace.free_at()
     }
 
-    /// Returns true if the limit is lower than the line rate.
+    /// Returns whether the limit is below the line rate.
     #[inline]
     #[must_use]
     pub fn is_limiting(&self) -> bool {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Counts a frame against the limit, as if the stream had sent it at `earliest`.
+    /// Counts a frame against the limit as if sent at `earliest`.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -81,7 +81,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate according to the feedback of a congestion notification (CNM).
+    /// Lowers the rate by a congestion notification's (CNM's) feedback.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;

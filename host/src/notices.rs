@@ -15,7 +15,7 @@ pub struct Notices {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedCnm {
-    /// Time of receipt, by the clock that all reports use.
+    /// Time of receipt, by the same clock as in all reports.
     pub at: Nanos,
     bytes: [u8; LEN_MAX],
     len: usize,
@@ -38,7 +38,7 @@ impl CapturedCnm {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
     pub received: u64,
-    /// Well-formed CNMs for a stream that does not exist, or has no rate limiter.
+    /// Well-formed CNMs for a missing stream, or one without rate limiter.
     pub unknown: u64,
     pub refused: BTreeMap<String, u64>,
     /// First 4096 well-formed CNMs, in the order of receipt.
@@ -49,7 +49,7 @@ pub struct CnmReport {
 /// Maximum number of CNMs kept; they take at most 500 KB.
 const CAPTURED_MAX: usize = 4096;
 
-/// CNM in short: number of the rate limiter, and quantized feedback.
+/// Content of a CNM: number of the rate limiter, and quantized feedback.
 pub type Notice = (u16, u8);
 
 impl Notices {
@@ -59,7 +59,7 @@ impl Notices {
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Processes a CNM. Returns the number of its rate limiter, and the feedback.
+    /// Processes a CNM. Returns the number of its rate limiter, and its feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
@@ -95,7 +95,6 @@ impl Notices {
         &self.refused
     }
 
-    /// Counts the last CNM as one for a stream that this host does not have.
     pub fn note_unknown(&mut self) {
         self.unknown += 1;
     }

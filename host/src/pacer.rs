@@ -26,13 +26,14 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with a frame of `bytes` (with preamble and gap), from the time when the line is free, but not before `earliest`.
+    /// Occupies the line with a frame of `bytes` (preamble and gap included), once the line is free, but not before
+    /// `earliest`.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // This product cannot overflow: a frame of at most 9 KB makes it less than 10^14.
+        // This product cannot overflow: for a frame of at most 9 KB it is less than 10^14.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));

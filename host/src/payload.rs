@@ -1,4 +1,4 @@
-//! Content of a data frame: Ethernet (with tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`].
+//! Content of a data frame: Ethernet (with VLAN tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`].
 //!
 //! Bytes behind the stamp are arbitrary. The stamp is big-endian and fits into a 64-byte frame:
 //!
@@ -59,7 +59,6 @@ pub struct Stamp {
     pub sender: u16,
     pub stream: u8,
     pub class: Class,
-    /// True in an end marker, which carries no data.
     pub end: bool,
     /// Position of the frame in its stream, from 0, 48 bits; in an end marker, the number of data frames.
     pub sequence: u64,
@@ -68,14 +67,14 @@ pub struct Stamp {
     pub flow: Option<FlowStamp>,
 }
 
-/// Part of a stamp that identifies the frame's flow: a group of bytes that complete together.
+/// Part of a stamp about the frame's flow: a group of bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     pub id: u32,
-    /// Bytes of UDP payload in the flow.
+    /// UDP payload of the flow in bytes.
     pub bytes: u32,
     pub frames: u32,
-    /// Time from which the flow could be sent, 48 bits, in nanoseconds.
+    /// Time from which on the flow could be sent, 48 bits, in nanoseconds.
     pub began: Nanos,
 }
 
@@ -116,7 +115,7 @@ impl Template {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// Returns the bytes of UDP payload in a frame of `frame_len` bytes, without FCS.
+    /// Returns the UDP payload in bytes of a frame of `frame_len` bytes, without FCS.
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
@@ -136,7 +135,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes headers and stamp with another UDP source port than [`Template::write`].
+    /// Does what [`Template::write`] does, with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -187,7 +186,6 @@ pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Writes the IPv4 and UDP headers, except their lengths and the IPv4 checksum.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the frame is too short for an IPv4 header");
     ip.set_version(4);
@@ -237,7 +235,6 @@ pub enum Parsed {
     Data(Arrival),
     /// Data frame with a wrong length or IPv4 checksum.
     Corrupt,
-    /// Frame that is not data of a stream.
     Other,
 }
 

@@ -3,9 +3,8 @@ use xoff_wire::units::{Bytes, CLASSES};
 
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Data frames sent, by the class of their stream.
     pub sent: [Volume; CLASSES],
-    /// Data frames received, by the class whose pauses their sender obeys.
+    /// Received data frames, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
     /// Flag: 1 when all streams are complete.
@@ -13,7 +12,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Creates totals that also count the frames of each of these senders.
+    /// Creates totals that also count each of these senders' frames separately.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));

@@ -22,7 +22,7 @@ impl RateGate {
         self.keep(now, changed);
     }
 
-    /// Returns the classes that must not send yet, because of their rate limits.
+    /// Returns the classes whose rate limits forbid them to send yet.
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
         let over = self.kept.expire(now);
         self.keep(now, over);
@@ -32,7 +32,6 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the rate limit of `class` at the last call of [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)

@@ -25,13 +25,12 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 pub struct HostReport {
     pub device: String,
     pub address: String,
-    /// Number that identifies the host in its frames.
     pub sender: u16,
     pub line_mbps: f64,
     pub elapsed_ns: u64,
-    /// Longest time for which the host's program was not scheduled, in nanoseconds.
+    /// Longest time in nanoseconds for which the host's program was not scheduled.
     pub longest_gap_ns: u64,
-    /// Median delay of the program's wakeups, in nanoseconds.
+    /// Median delay in nanoseconds of the program's wakeups.
     #[serde(default)]
     pub usual_gap_ns: u64,
     pub sent: Vec<SentStream>,
@@ -72,7 +71,7 @@ pub struct ReceivedStream {
     pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    /// Frames that arrived so late that they may be repetitions.
+    /// Frames so late that they may be repetitions.
     pub beyond_window: u64,
     pub bytes: u64,
     pub mbps: f64,
@@ -93,7 +92,7 @@ pub struct ReceivedStream {
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
-    /// Flows that were not tracked, because too many other flows were incomplete.
+    /// Flows not tracked, because too many others were incomplete.
     pub untracked: u64,
     pub completion_ns: Distribution,
     pub by_size: Vec<FlowBucket>,
@@ -103,7 +102,7 @@ pub struct FlowReport {
 pub struct FlowBucket {
     /// Upper limit of the sizes in bytes (exclusive); `None` for the last range.
     pub below_bytes: Option<u32>,
-    /// Completion times of the flows, in nanoseconds.
+    /// Completion times of flows in nanoseconds.
     pub completion_ns: Distribution,
 }
 
@@ -157,7 +156,7 @@ pub struct UnsortedReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
     pub counters: BTreeMap<String, u64>,
-    /// Sum of `counters` without `rx_too_long`; a frame may be in several counters.
+    /// Sum of `counters` without `rx_too_long`; several counters may include the same frame.
     pub total: u64,
     /// Counters that could not be read, and may therefore hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -235,13 +234,13 @@ impl ReceivedStream {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the arrival time of the last frame, if all `count` frames have arrived.
+    /// Returns the last frame's arrival time, if `count` different frames have arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost`, given the number of frames sent.
+    /// Corrects `sent` and `lost` by the sender's number of frames.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -313,7 +312,7 @@ pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Corrects the reports of receivers by those of senders, and adds streams of which no frame arrived.
+/// Corrects receivers' reports by senders' reports, and adds streams of which no frame arrived.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()

@@ -8,11 +8,10 @@ const FLOWS_ACTIVE_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A frame is due, and has been since this time.
+    /// A frame is due since this time.
     Since(Nanos),
     /// The next frame is due at this time at the earliest.
     At(Nanos),
-    /// The stream has ended.
     Over,
 }
 
@@ -58,7 +57,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule of a stream, which catches up for at most `catch_up` after a delay.
+    /// Creates a stream's schedule. After a delay, the stream catches up for at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -106,7 +105,7 @@ impl Schedule {
         if due <= now { Due::Since(due) } else { Due::At(due) }
     }
 
-    /// Returns the next frame. Call this only if [`Due::Since`] was returned.
+    /// Returns the next frame. Call this only after [`Due::Since`].
     #[inline]
     #[must_use]
     pub fn next_frame(&self) -> NextFrame {

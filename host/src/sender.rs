@@ -1,7 +1,7 @@
 //! Sending half of a host: chooses and writes frames.
 //!
-//! Streams with a configured rate come first, the longest waiting one before others. Other streams share the line
-//! round robin. After a pause, only streams with a rate catch up, within bounds.
+//! Streams with a configured rate come first, of these the stream that has waited longest. Other streams share the line
+//! round robin. After a pause, only streams with a rate catch up, for a limited time.
 //!
 //! A completed stream sends end markers with its number of frames, from which sinks compute losses.
 
@@ -18,7 +18,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey};
 
-/// Number of end markers of a stream; several, because some may be lost.
+/// Number of end markers of a stream; more than one, because it may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
 /// UDP source port of the first flow of stream 0: the first dynamic port.
@@ -41,7 +41,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the length of the frame in bytes, without FCS.
+    /// Returns the frame's length in bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len
@@ -53,10 +53,10 @@ pub struct SenderSettings {
     pub address: MacAddr,
     pub id: u16,
     pub line: BitRate,
-    /// Maximum time that streams catch up after a delay by the host itself.
+    /// Maximum time that streams catch up after the host itself was late.
     pub catch_up: Nanos,
     pub end_markers: u8,
-    /// Settings of rate limiters; if given, every stream has a rate limiter and a CN-TAG.
+    /// Settings of rate limiters; with them, every stream has a rate limiter and a CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -81,7 +81,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Rank of a stream; the lowest rank sends first. Streams with a rate precede those without, the longest waiting first.
+/// Rank of a stream; the lowest sends first. Streams with a rate, the longest waiting first, precede the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -95,11 +95,11 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream's flow. Flows of a stream with different source ports cannot be paused one by one.
+    /// Key by which a switch identifies the stream's flow. If a stream's flows have different source ports, they cannot
+    /// be paused one by one.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
-    /// Time at which the stream's last pause ended.
     let_go: Nanos,
     end_markers: u8,
     next_marker: Option<Nanos>,
@@ -162,7 +162,7 @@ impl Sender {
         self.streams[turn.stream].class
     }
 
-    /// Writes the headers of the chosen frame, and counts the frame as sent.
+    /// Writes the chosen frame's headers, and counts the frame as sent.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];
@@ -196,7 +196,7 @@ impl Sender {
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM to the stream whose CN-TAG is `rpid`. Returns false if there is no such stream.
+    /// Passes a CNM to the stream whose CN-TAG is `rpid`. Returns false if no stream has it.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
@@ -207,14 +207,14 @@ impl Sender {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Pauses the streams for whose flow `holds` returns true, and resumes all others.
+    /// Pauses the streams with flows for which `holds` returns true, and resumes all others.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);
         }
     }
 
-    /// Ends all streams. Afterwards only end markers are sent.
+    /// Ends all streams: then only end markers are sent.
     pub fn stop(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
     }

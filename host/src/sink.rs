@@ -1,8 +1,8 @@
 //! Receiving half of a host: counts the frames of each stream.
 //!
 //! Frames sent before the sink was ready count as missed at the start, not as lost. The sink compares two durations:
-//! from its own start to the first arrival, and from the sender's first frame to the sending of that arrival. If the
-//! second is longer, all frames below the lowest received number were missed.
+//! from its own start to the first arrival, and from the sender's first frame to the sending of the frame that arrived
+//! first. If the second is longer, all frames below the lowest received number were missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
 
 const STREAMS_MAX: usize = 1024;
 const FLOWS_MAX: usize = 4096;
-/// Size ranges of flows in reports: exclusive upper limits in bytes.
+/// Exclusive upper limits, in bytes, of the flow sizes that reports distinguish.
 pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
 
 const LATENCY_MAX: u64 = 100 * 1_000_000_000;
@@ -38,9 +38,7 @@ pub struct Sink {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
     pub foreign: u64,
-    /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of streams beyond the maximum number that a sink tracks.
     pub untracked: u64,
     pub other: u64,
 }
@@ -49,10 +47,9 @@ pub struct Unsorted {
 pub struct Incoming {
     pub sender: u16,
     pub stream: u8,
-    /// Class whose pauses the sender obeys.
+    /// Class whose pauses the stream's sender obeys.
     pub class: Class,
     progress_place: Option<usize>,
-    /// Data frames received, repetitions included.
     pub frames: u64,
     /// Bytes with FCS.
     pub bytes: Bytes,
@@ -62,14 +59,14 @@ pub struct Incoming {
     pub payload: Bytes,
     pub tracker: Tracker,
     lowest: u64,
-    /// Time of sending of the first received frame, by the sender's clock.
+    /// Sending time of the frame received first, by the sender's clock.
     first_sent: Nanos,
     began: Option<Nanos>,
     watched: Nanos,
-    /// Number of frames sent, from an end marker; `None` before one arrives.
+    /// Number of sent frames, from an end marker; `None` before one arrives.
     pub total: Option<u64>,
     pub first: Nanos,
-    /// Bytes of the first frame on the line, which are left out of rates.
+    /// Bytes on the line of the first frame, left out of rates.
     pub first_line_bytes: Bytes,
     pub first_payload: Bytes,
     pub last: Nanos,
@@ -78,7 +75,6 @@ pub struct Incoming {
     /// Frames by PCP; the last element counts untagged frames.
     pub pcp: [u64; CLASSES + 1],
     pub dscp: [u64; 64],
-    /// Frames with the ECN mark "congestion experienced" (CE).
     pub congested: u64,
     pub flows: Option<Box<FlowsReceived>>,
 }
@@ -87,12 +83,12 @@ pub struct Incoming {
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
     refused: Tracker,
-    /// Completion times in nanoseconds, for each range of [`FLOW_BUCKETS`].
+    /// Completion times in nanoseconds, by size range ([`FLOW_BUCKETS`]).
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
 }
 
 impl Sink {
-    /// Creates a sink that is ready from `ready` on. If `promiscuous`, it accepts frames to other addresses.
+    /// Creates a sink that is ready from `ready` on. If `promiscuous`, it accepts other addresses' frames.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -107,7 +103,7 @@ impl Sink {
         }
     }
 
-    /// Processes a frame of `frame_len` bytes (without FCS). Returns true if the frame is data for this host.
+    /// Processes a frame of `frame_len` bytes (without FCS). Returns whether the frame is data for this host.
     #[inline]
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
         match parse(header, head, frame_len as usize) {
@@ -234,13 +230,11 @@ impl Incoming {
         }
     }
 
-    /// Returns the minimum number of frames that the sender has sent.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns the number of frames sent before the sink was ready.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
@@ -253,7 +247,7 @@ impl Incoming {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Returns the rate of UDP payload, without repetitions, in b/s.
+    /// Returns the rate of UDP payload in b/s, without repetitions.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
@@ -286,7 +280,7 @@ impl FlowsReceived {
         }
     }
 
-    /// Returns whether the flow can be tracked. A flow whose first frame was refused is never tracked.
+    /// Returns whether the flow can be tracked. A flow whose first frame was refused never is.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
@@ -379,7 +373,7 @@ mod tests {
 
     #[test] // proves: traffic
     fn frames_sent_before_sink_start_count_as_missed() {
-        // Frame 5 is sent 3000 ns after frame 0. When it arrives, the sink has been ready for `watched` ns.
+        // Frame 5 is sent 3000 ns after frame 0. At its arrival, the sink has been ready for `watched` ns.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());

@@ -8,7 +8,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
-/// Maximum number of streams of a sender; the number has one byte in a frame.
+/// Maximum number of a sender's streams: stream numbers have one byte in a frame.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -32,11 +32,12 @@ pub struct Stream {
     /// UDP source port; `None` means 49152 plus the stream's number, and another port for each flow.
     pub source_port: Option<u16>,
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544), 64 to 9018, four more with a tag. In a stream of flows, the maximum frame size.
+    /// Frame size in bytes with FCS (RFC 2544), 64 to 9018, or four more with a tag; in a stream of flows, the maximum
+    /// frame size.
     pub size: u32,
-    /// Rate on the line (with FCS, preamble and gap); `None` means line rate.
+    /// Rate on the line (FCS, preamble and gap included); `None` means line rate.
     pub rate: Option<BitRate>,
-    /// Maximum number of frames; in a stream of flows, of flows.
+    /// Maximum number of frames, or of flows in a stream of flows.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
     pub start: Nanos,
@@ -49,9 +50,9 @@ pub enum Pattern {
     Constant,
     /// Evenly spaced frames during `on`, then silence during `off`.
     OnOff { on: Nanos, off: Nanos },
-    /// Bursts at multiples of `every` on the machine's clock, simultaneous for its hosts.
+    /// Bursts at multiples of `every` on the machine's clock, simultaneous for all its hosts.
     Incast {
-        /// Bytes of a burst, with FCS, rounded up to whole frames.
+        /// Bytes of a burst, FCS included, rounded up to whole frames.
         burst: Bytes,
         every: Nanos,
     },

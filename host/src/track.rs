@@ -30,7 +30,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Records an arrival. Returns true if this is certainly the first frame with this number.
+    /// Records an arrival. Returns whether it is certainly the first with this number.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -54,7 +54,7 @@ impl Tracker {
         true
     }
 
-    /// Returns true if `sequence` has arrived, or is too old to know.
+    /// Returns whether `sequence` has arrived or is too old to tell.
     #[inline]
     #[must_use]
     pub fn may_know(&self, sequence: u64) -> bool {

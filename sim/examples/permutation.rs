@@ -1,4 +1,5 @@
-//! Measures the simulator's speed: prints JSON for a permutation on a 100 Gb/s fat-tree. Usage: `permutation K [SEED]`.
+//! Measures the simulator's speed: prints JSON about a permutation load on a 100 Gb/s fat-tree. Usage: `permutation K
+//! [SEED]`.
 
 use std::time::Instant;
 

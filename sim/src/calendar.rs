@@ -1,8 +1,7 @@
 //! Queue of pending events, ordered by time, then by the encoded [`Event`](crate::event::Event).
 //!
-//! [`Order::ByPlace`] processes all events of a node (place) within one reach together, while the node's data is
-//! cached. The reach is the minimum time in which an event affects a neighboring node, so no node's events change their
-//! order.
+//! [`Order::ByPlace`] processes a node's (place's) events within one reach together, while its data is cached. The
+//! reach is the minimum time in which an event affects a neighboring node, so no node's events change their order.
 
 mod turns;
 mod wheel;
@@ -45,8 +44,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Processing order by node (place), and by time within a node. The value is the reach: the minimum time in which
-    /// an event affects a neighboring node.
+    /// Order by node (place), then time, with the reach: the minimum time in which an event affects a neighboring node.
     ByPlace(Picos),
 }
 
@@ -74,7 +72,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Creates a calendar with buckets of 2^`width_log2` picoseconds; it is fastest with few events per bucket.
+    /// Creates a calendar with buckets of 2^`width_log2` picoseconds; fastest with few events per bucket.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {

@@ -2,12 +2,12 @@ use xoff_wire::units::{BitRate, PortId};
 
 use crate::time::Picos;
 
-/// Number of a node, in the order of the plan: switches first, then hosts.
+/// Number of a node in the plan's order: switches first, then hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// Returns the node's number as an index into the nodes of the plan.
+    /// Returns the node's index in the plan.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

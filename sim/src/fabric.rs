@@ -30,7 +30,7 @@ const END: Picos = Picos(Picos::NEVER.0 - 1);
 
 const EVENTS_WANTED: u64 = 16;
 
-/// Running simulation, generic over switches and hosts ([`Node`]).
+/// Running simulation, generic over the switches and hosts ([`Node`]).
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
     net: Net,
@@ -52,16 +52,16 @@ struct Visit {
 #[allow(missing_docs)] // the names say it
 pub struct Tally {
     pub events: u64,
-    /// Number of frames that reached the end of a link, MAC control frames included.
+    /// Frames that reached the end of a link, MAC control included.
     pub hops: u64,
 }
 
-/// Event that the simulation has processed.
+/// Event that was processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
-    /// The last bit of a frame has left a node at this end of a link.
+    /// A frame's last bit left a node at this end of a link.
     Left(End),
-    /// A frame reached this end of a link, or was lost on the way to it.
+    /// A frame reached this end of a link, or was lost on the way.
     Arrived(End),
     /// A timer of this node expired.
     Due(NodeId),
@@ -79,7 +79,7 @@ impl FabricEvent {
 }
 
 impl Fabric {
-    /// Builds the fabric of a plan, with ideal switches and plain hosts. Panics if [`Plan::check`] rejects the plan.
+    /// Builds a plan's fabric, with ideal switches and plain hosts. Panics if [`Plan::check`] rejects the plan.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed) -> Fabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -95,8 +95,7 @@ impl Fabric {
 }
 
 impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
-    /// Installs the routing tables of `plan`, from which the fabric was built. Panics if a switch of `plan` does not
-    /// exist.
+    /// Installs the routing tables of `plan`, the fabric's plan. Panics if one of its switches does not exist.
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {
@@ -108,15 +107,15 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
     /// Applies new settings to a running switch; its forwarding tables stay.
     ///
     /// `plan` and `seed` must be the fabric's. Settings that cannot change at run time (see [`Revision`]) must be
-    /// equal. The packet memory must suffice for old and new settings together. Panics if the switch does not exist.
+    /// equal. Packet memory must suffice for old and new settings together. Panics if the switch does not exist.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let settings = Box::new(complete_settings(plan, seed, switch, settings));
         self.at_dataplane(switch, |node, net| node.request(Request::Revise(settings), net));
     }
 
-    /// Stops a switch after it has sent XON, and starts another one in its place at `begins`. Frames inside the old
-    /// switch, or arriving until the start, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and
-    /// `seed` must be the fabric's. Panics if the switch does not exist.
+    /// Stops a switch after it has sent XON, and starts another in its place at `begins`. Frames inside the old switch,
+    /// or arriving before `begins`, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed` must
+    /// be the fabric's. Panics if the switch does not exist.
     pub fn restart(
         &mut self,
         plan: &Plan,
@@ -129,8 +128,8 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
         self.at_dataplane(switch, |node, net| node.request(Request::Restart(settings, begins), net));
     }
 
-    /// Calls a function that may change a switch, unless the switch is one of a scheduled fabric, which has no
-    /// dataplane. Panics if the switch does not exist.
+    /// Calls a function that may change a switch, except in a scheduled fabric, which has no dataplane. Panics if the
+    /// switch does not exist.
     pub fn at_dataplane(&mut self, switch: u32, done: impl FnOnce(&mut SwitchNode, &mut Net)) {
         if let Some(node) = self.switches[switch as usize].dataplane() {
             done(node, &mut self.net);
@@ -150,8 +149,8 @@ fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
 }
 
 impl<S: Node, H: Node> Fabric<S, H> {
-    /// Builds the fabric of a plan, with switches and hosts that the two functions create. Panics if [`Plan::check`]
-    /// rejects the plan.
+    /// Builds a plan's fabric, with switches and hosts that two functions create. Panics if [`Plan::check`] rejects the
+    /// plan.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -191,7 +190,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.now()
     }
 
-    /// Returns the numbers of processed events and of frames that reached the end of a link.
+    /// Returns how many events were processed, and how many frames reached the end of a link.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
@@ -225,7 +224,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// Takes a link down or up. Frames in flight on a link that goes down are lost. Panics if no link ends at `at`.
+    /// Takes a link down or up; frames in flight on it are lost when it goes down. Panics if no link ends at `at`.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
         let other = self.net.links.back(one);
@@ -242,14 +241,14 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Drops all frames sent from one end of a link for which `loses` returns true, given the frame's first bytes.
-    /// Panics if no link ends at `from`.
+    /// Drops the frames from one end of a link for whose first bytes `loses` returns true. Panics if no link ends at
+    /// `from`.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
         self.net.links.lose(link, Box::new(loses));
     }
 
-    /// Applies faults to MAC control frames sent from one end of a link. Panics if no link ends at `from`.
+    /// Applies faults to MAC control frames from one end of a link. Panics if no link ends at `from`.
     pub fn harm_control(&mut self, from: At, faults: ControlFaults, seed: Seed) {
         let end = self.end(from);
         let stream =
@@ -257,13 +256,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.harm_control(self.link_from(end), faults, fastrand::Rng::with_seed(stream));
     }
 
-    /// Returns the fault counters, added up over all links.
+    /// Returns the sum of all links' fault counters.
     #[must_use]
     pub fn fault_counts(&self) -> FaultCounts {
         self.net.links.fault_counts()
     }
 
-    /// Yields the fault counters of each faulty link direction, by its sending end.
+    /// Yields the fault counters of each faulty link direction, with its sending end.
     pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
@@ -276,7 +275,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
-    /// Converts a link end of the plan to node and port of the fabric.
+    /// Converts a link end of the plan to one of the fabric.
     #[must_use]
     pub fn end(&self, at: At) -> End {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
@@ -313,14 +312,15 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns the maximum time by which a node is processed ahead of others: two to eight [reaches](Fabric::reach).
+    /// Returns the longest time by which one node can be processed ahead of others: two to eight
+    /// [reaches](Fabric::reach).
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
     }
 
-    /// Returns the reach, the minimum time until an event affects another node: transmission time of an empty frame
-    /// plus delay, on the fastest link.
+    /// Returns the reach, the minimum time until an event affects another node: an empty frame's transmission time plus
+    /// delay, on the fastest link.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
@@ -333,8 +333,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Processes events until none is left. Never returns after a deadlock, in which switches refresh their pauses
-    /// forever.
+    /// Processes all events. Never returns after a deadlock, in which switches refresh their pauses forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
@@ -355,7 +354,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         true
     }
 
-    /// Processes the next event, if it is due by `end`, and returns it.
+    /// Processes and returns the next event, if due by `end`.
     pub fn step(&mut self, end: Picos) -> Option<FabricEvent> {
         let next = self.take_by_time(end)?;
         self.happen(next);
@@ -439,7 +438,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Returns how many frames of the pool are neither in a node nor on a link; not 0 only because of a bug.
+    /// Returns how many of the pool's frames are neither in a node nor on a link; anything but 0 is a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
@@ -457,8 +456,8 @@ impl FirstLinks {
     }
 }
 
-/// Returns the width of a calendar bucket, as a power of two in picoseconds. All buckets cover three times the sum of a
-/// long frame's time and the largest delay, because a neighbor may be two such sums behind.
+/// Returns the width of a calendar bucket in picoseconds, as a power of two. All buckets cover three times the sum of a
+/// long frame's time and the largest delay: a neighbor may be two such sums behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

@@ -11,9 +11,9 @@ pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 pub struct ControlFaults {
     /// Share of lost frames, in 1/1024.
     pub lost: u16,
-    /// Share of frames so delayed that later frames overtake them, in 1/1024.
+    /// Share of frames delayed until later frames overtake them, in 1/1024.
     pub late: u16,
-    /// Share of frames that are delivered on time, and a second time later, in 1/1024.
+    /// Share of frames delivered on time, and again later, in 1/1024.
     pub again: u16,
     /// Share of frames with a changed byte that the FCS does not detect, in 1/1024.
     pub harmed: u16,
@@ -21,16 +21,16 @@ pub struct ControlFaults {
     pub late_by: Picos,
 }
 
-/// Numbers of frames that link faults lost, delayed or changed.
+/// Frames that link faults lost, delayed or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Number of lost frames that are not MAC control.
+    /// Lost frames other than MAC control.
     pub lost: u64,
-    /// Number of lost MAC control frames.
+    /// Lost MAC control frames.
     pub lost_control: u64,
-    /// Number of delayed or duplicated MAC control frames.
+    /// Delayed or duplicated MAC control frames.
     pub late: u64,
-    /// Number of corrupted MAC control frames.
+    /// Corrupted MAC control frames.
     pub harmed: u64,
 }
 

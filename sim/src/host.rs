@@ -84,7 +84,7 @@ impl Host {
         net.wake(self.place, flow.from);
     }
 
-    /// Returns how many frames the host has sent, including one whose transmission is under way.
+    /// Returns how many frames the host has sent, including one still on the line.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
@@ -108,13 +108,13 @@ impl Host {
         self.last_received
     }
 
-    /// Returns how many frames arrived out of order, or after a missing frame.
+    /// Returns how many frames arrived out of order, or after a missing one.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// Returns the host's gate, which obeys and counts received pauses.
+    /// Returns the gate, which obeys and counts received pauses.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate

@@ -7,7 +7,7 @@
 //!   a b rate delay error_rate   for each link
 //! ```
 //!
-//! Switches and hosts share one numbering from 0. Interfaces count from 1 at each node.
+//! Switches and hosts share one numbering from 0. Each node's interfaces count from 1.
 //!
 //! Two variants are recognized. SimAI's topologies begin with `nodes gpus_per_server nvlink_switches switches links
 //! gpu_type`, and list NVLink switches first. ConWeave's flows have no port.
@@ -25,7 +25,7 @@ use crate::plan::{At, Plan};
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};
 use tokens::{DELAY, RATE, RATES, TIMES, Tokens};
 
-/// Maximum number of nodes, because host addresses have 16 bits for a node's number.
+/// Maximum number of nodes: host addresses have 16 bits for a node's number.
 const NODES_MAX: u32 = 65_536;
 
 /// Error in an imported topology or flow file, with the line number.
@@ -36,7 +36,7 @@ pub struct ImportError {
     what: String,
 }
 
-/// Fabric that was read from a topology file.
+/// Fabric read from a topology file.
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Imported {
@@ -44,11 +44,11 @@ pub struct Imported {
     pub nodes: Nodes,
     /// Sending ends of lossy links, each with its share of lost frames (0 to 1).
     pub lossy: Vec<(At, f64)>,
-    /// Messages about parts of the file that are not in the plan.
+    /// Messages about parts of the file that the plan lacks.
     pub notes: Vec<String>,
 }
 
-/// Numbers of nodes in a topology file, which numbers all nodes together. A plan numbers hosts and switches separately.
+/// Numbers of nodes in a topology file, which numbers hosts and switches together, unlike a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Option<Name>>,
@@ -94,20 +94,20 @@ impl Nodes {
         }
     }
 
-    /// Returns a node's number in the topology file. Panics if the node does not exist.
+    /// Returns a node's number in the file. Panics if the node does not exist.
     #[must_use]
     pub fn id(&self, at: At) -> u32 {
         self.node(end(at).0).id
     }
 
-    /// Returns an interface's number in the topology file; each node counts from 1. Panics if no link ends at `at`.
+    /// Returns an interface's number in the file, from 1 at each node. Panics if no link ends at `at`.
     #[must_use]
     pub fn interface(&self, at: At) -> u32 {
         let (name, port) = end(at);
         self.node(name).interfaces[usize::from(port)]
     }
 
-    /// Returns the number of hosts in the topology file.
+    /// Returns the number of hosts in the file.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         u32::try_from(self.hosts.len()).expect("NODES_MAX fits 32 bits")
@@ -181,7 +181,7 @@ struct FileLink {
     lost: f64,
 }
 
-/// Reads a topology file, and forwards on shortest paths.
+/// Reads a topology file, with forwarding on shortest paths.
 ///
 /// # Errors
 /// Names the first invalid line.

@@ -1,5 +1,5 @@
-//! Ideal switches: they never stall, put one frame at a time on a line, and have peers that react as fast as the
-//! standard requires ([`xoff_config::Hardware::Ideal`]).
+//! Ideal switches: they never stall, hand one frame at a time to a line, and have peers that just react in the
+//! standard's time ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
 const UNUSED: u32 = 64;
-/// Mean frame size in bytes for which lossy classes get packet slots.
+/// Mean frame size in bytes, by which lossy classes get packet slots.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
@@ -26,28 +26,28 @@ pub struct Ideal {
 }
 
 impl Ideal {
-    /// Creates an ideal switch whose ports have the line `line`, and whose class 3 is lossless.
+    /// Creates an ideal switch with ports of the line `line`, whose class 3 is lossless.
     #[must_use]
     pub const fn beside(line: Line) -> Ideal {
         Ideal { line }
     }
 
-    /// Returns the headroom of class 3 at a port. Panics if the line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns a port's headroom for class 3. Panics if the line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();
         self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns the settings of the switch. XON is what a peer may send until it reacts, XOFF twice as much. Panics if
-    /// the line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns the switch's settings. XON is the bytes that a peer may send until it reacts, XOFF twice as much. Panics
+    /// if the line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns the settings of an ideal switch with a port for each of `lines`, and packet memory for the `lossy`
-    /// classes. Panics if a line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns the settings of an ideal switch with a port per line, and packet memory for the `lossy` classes. Panics
+    /// if a line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
         kind(&Ideal::configured(lines), lossy)
@@ -69,7 +69,7 @@ impl Ideal {
     }
 }
 
-/// Returns the settings of a simulated switch, with packet memory for full queues of the `lossy` classes.
+/// Returns a simulated switch's settings, with packet memory for full queues of the `lossy` classes.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -93,7 +93,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// Returns the receive ring size of each port in frames.
+/// Returns the ports' receive ring sizes in frames.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
-/// Times until which a fault blocks operations of a simulated driver.
+/// Times until which faults block operations of a simulated driver.
 #[derive(Clone, Debug, Default)]
 pub struct Impairments {
     looks_from: Nanos,
@@ -27,37 +27,37 @@ impl Impairments {
         self.completes_from = self.completes_from.max(until);
     }
 
-    /// Returns true while the driver is blocked.
+    /// Returns whether the driver is blocked.
     #[must_use]
     pub fn stalls(&self, now: Nanos) -> bool {
         now < self.looks_from
     }
 
-    /// Returns true if a stall blocks the driver, or ends right now: a poll is then scheduled anyway.
+    /// Returns whether a stall blocks the driver, or ends at `now`: a poll is then already scheduled.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
     }
 
-    /// Returns true while a fault delays completions of sent frames.
+    /// Returns whether a fault delays completions of sent frames.
     #[must_use]
     pub fn completes_late(&self, now: Nanos) -> bool {
         now < self.completes_from
     }
 
-    /// Returns true while transmission at `port` is blocked.
+    /// Returns whether transmission at `port` is blocked.
     #[must_use]
     pub fn is_refused(&self, now: Nanos, port: PortId) -> bool {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns when the driver polls next: at `wanted`, or when its stall ends if that is later.
+    /// Returns when the driver polls next: at `wanted`, or at the end of its stall, if later.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)
     }
 
-    /// Removes and returns the ports at which transmission is no longer blocked.
+    /// Removes and returns the ports whose transmission block has ended.
     pub fn take_healed(&mut self, now: Nanos) -> PortSet {
         let mut healed = PortSet::NONE;
         self.sends_from.retain(|port, from| {
@@ -70,7 +70,7 @@ impl Impairments {
         healed
     }
 
-    /// Returns true if no fault blocks or delays the driver at `now`.
+    /// Returns whether no fault blocks or delays the driver at `now`.
     #[must_use]
     pub fn is_well(&self, now: Nanos) -> bool {
         !self.stalls(now) && !self.completes_late(now) && self.sends_from.is_empty()

@@ -1,4 +1,4 @@
-//! Simulator of lossless fabrics. Every switch runs xoff's own dataplane; links, hosts and time are simulated. One seed
+//! Simulator of lossless fabrics. Every switch runs xoff's own dataplane; links, hosts and time are simulated. A seed
 //! determines a run to the picosecond.
 
 #![forbid(unsafe_code)]

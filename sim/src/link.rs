@@ -1,5 +1,5 @@
-//! One direction of a link. Its frames in flight form a list in the [pool](crate::pool); only the first frame's arrival
-//! is in the calendar.
+//! Direction of a link. Its frames in flight form a list in the [pool](crate::pool); only the first one's arrival is in
+//! the calendar.
 
 use std::collections::BTreeMap;
 

@@ -10,33 +10,33 @@ use crate::time::Picos;
 
 /// Switch or host of a simulated fabric.
 pub trait Node {
-    /// Processes a frame whose last bit has arrived; the node now owns the frame.
+    /// Processes a frame whose last bit has arrived, and owns it from now on.
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
 
-    /// Processes the departure of a frame's last bit from this node. The line at `port` is now free.
+    /// Processes the departure of a frame's last bit; the line at `port` is now free.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup of this node. Several wakeups may be scheduled at once.
+    /// Processes a wakeup; several may be scheduled at once.
     fn due(&mut self, net: &mut Net);
 
-    /// Processes a change of the link at `port`. Frames in flight on the link were lost.
+    /// Processes a change of the link at `port`, whose frames in flight were lost.
     ///
-    /// Frames that a node sends on a link that is down are lost.
+    /// Frames that a node sends on a down link are lost.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
 
-    /// Prefetches data that the node's next event needs, in steps from 0; returns true if more steps follow.
+    /// Prefetches data for the node's next event, in steps from 0; returns whether more steps follow.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false
     }
 
-    /// Returns how many frames are in the node, without those on its lines.
+    /// Returns how many frames are in the node, its lines excluded.
     fn holds(&self) -> u64;
 }
 
-/// Number of a node, and of the node's first link.
+/// Number of a node, and of its first link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
@@ -65,7 +65,7 @@ impl Place {
 pub struct Net {
     pub(crate) links: Links,
     pub(crate) reports: VecDeque<NodeId>,
-    /// Memory of all frames in the fabric.
+    /// Memory of all frames.
     pub pool: Pool,
 }
 
@@ -123,7 +123,7 @@ impl Net {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup of a node at `time`, or now if `time` is past.
+    /// Schedules a wakeup of a node at `time`, or now if that is past.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

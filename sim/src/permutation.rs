@@ -1,4 +1,4 @@
-//! Permutation load: each host sends to one other host. It is used to compare the speed of simulators.
+//! Permutation load: each host sends to one other host, to compare the speed of simulators.
 
 use xoff_wire::units::{Bytes, Class};
 
@@ -11,7 +11,7 @@ use crate::time::{Pace, Picos};
 /// Returns each host's receiver in a random permutation, never the host itself.
 #[must_use]
 pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
-    // Sattolo's algorithm yields a single cycle, so no host sends to itself.
+    // Sattolo's algorithm yields one cycle of all hosts, so no host sends to itself.
     let mut rng = seed.stream(Purpose::Load);
     let mut to: Vec<u32> = (0..hosts).collect();
     for last in (1..to.len()).rev() {
@@ -20,8 +20,8 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     to
 }
 
-/// Starts one flow per host, to the receivers of a random permutation. Each host begins at a random time within the
-/// first frame time. `frame_len` is in bytes without FCS.
+/// Starts one flow per host, to a random permutation of hosts, at random within one frame time. `frame_len` is in bytes
+/// without FCS.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
     let hosts = u32::try_from(fabric.hosts().len()).expect("more hosts than 32 bits can count");
     let to = derangement(hosts, seed);

@@ -21,9 +21,9 @@ pub struct SwitchKind {
 /// Forwarding tables of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
-    /// Static MAC addresses, each with its port, or with the first port of its equal-cost group.
+    /// Static MAC addresses, each with its port, or the first port of its equal-cost group.
     pub statics: Vec<(MacAddr, PortId)>,
-    /// Groups of ports that lead to the same destination over equal-cost paths.
+    /// Groups of ports with equal-cost paths to the same destination.
     pub groups: Vec<GroupSettings>,
     /// Routing table of a switch with routed ports (see [`Router`](crate::Router)).
     pub fib: Option<Arc<Fib>>,
@@ -35,12 +35,12 @@ struct PlannedSwitch {
     forwarding: Forwarding,
 }
 
-/// End of a link in a plan.
+/// Link end in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Switch number, and number of the switch's port.
+    /// Number of a switch, and of its port.
     Switch(u32, u8),
-    /// Host number, and number of the host's link.
+    /// Number of a host, and of its link.
     Host(u32, u8),
 }
 
@@ -54,7 +54,6 @@ impl fmt::Display for At {
     }
 }
 
-/// Reason why the fabric of a plan cannot be built.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
@@ -68,7 +67,7 @@ pub enum PlanError {
     TooManyEnds(usize),
 }
 
-/// Plan of a fabric: settings and forwarding tables of switches, hosts, and links.
+/// Plan of a fabric: links, hosts, and switches with settings and forwarding tables.
 #[derive(Debug, Default)]
 pub struct Plan {
     smallest: Option<Bytes>,
@@ -92,7 +91,7 @@ impl Plan {
         host
     }
 
-    /// Adds another link between a host and a switch's port. Panics if the host does not exist, or has 255 links.
+    /// Adds a link between a host and a switch's port. Panics if the host does not exist, or has 255 links.
     pub fn attach(&mut self, host: u32, switch: u32, port: u8, line: Line) {
         let links = &mut self.hosts[host as usize];
         let link = *links;
@@ -129,19 +128,19 @@ impl Plan {
         number(self.switches.len())
     }
 
-    /// Returns all links of the plan; each appears once, not once per direction.
+    /// Returns all links, each once (not per direction).
     #[must_use]
     pub fn links(&self) -> &[(At, At, Line)] {
         &self.links
     }
 
-    /// Returns the settings that the switch shares with others of its kind. Panics if the switch does not exist.
+    /// Returns the settings of the switch's kind. Panics if the switch does not exist.
     #[must_use]
     pub fn kind(&self, switch: u32) -> &SwitchKind {
         &self.switches[switch as usize].kind
     }
 
-    /// Yields each switch's forwarding tables.
+    /// Yields the switches' forwarding tables.
     pub fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
@@ -177,8 +176,8 @@ impl Plan {
         settings
     }
 
-    /// Adds a static MAC address at a port, or at the whole equal-cost group whose first port it is. Panics if the
-    /// switch does not exist.
+    /// Adds a static MAC address at a port, or at the equal-cost group that begins with it. Panics if the switch does
+    /// not exist.
     pub fn lead(&mut self, switch: u32, station: MacAddr, port: PortId) {
         self.switches[switch as usize].forwarding.statics.push((station, port));
     }

@@ -1,5 +1,5 @@
-//! Memory of all frames in the fabric, divided into cells. A cell stores only a frame's first bytes, or all bytes if
-//! the sender wants that. Switches refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
+//! Memory of all frames, divided into cells. A cell stores only a frame's first bytes, or all if the sender wants that.
+//! Switches refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 
@@ -17,11 +17,11 @@ const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Number of bytes up to the UDP or TCP ports over IPv4, which must be in a cell's first cache line.
+/// Bytes up to the UDP or TCP ports over IPv4, which must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Number of a frame's first bytes that enter the event hash: addresses and sequence numbers.
+/// Bytes at a frame's start that enter the event hash: addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -66,7 +66,7 @@ impl Cell {
     }
 }
 
-/// Number of cells per block. Only empty blocks are reused, so that consecutive frames are adjacent in memory.
+/// Cells per block. Only empty blocks are reused, so that consecutive frames are adjacent in memory.
 const BLOCK: u8 = 8;
 
 /// Memory of the fabric's frames.
@@ -89,7 +89,7 @@ impl Pool {
         self.taken.iter().map(|taken| usize::from(*taken)).sum::<usize>() - self.next.len()
     }
 
-    /// Adds a frame of `len` bytes, of which `head` has the first ones.
+    /// Adds a frame of `len` bytes that begins with `head`.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
@@ -101,7 +101,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame with all its bytes. If it does not fit into a cell, switches cannot insert tags.
+    /// Adds a frame with all its bytes. If a cell is too small for them, switches cannot insert tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {
@@ -147,7 +147,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// Returns a frame's first bytes, or all of its bytes if the pool stores them.
+    /// Returns a frame's first bytes, or all that the pool stores.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {

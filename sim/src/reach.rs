@@ -1,4 +1,4 @@
-//! Divides a fabric into parts for the [`calendar`](crate::calendar), and calculates its reach: the minimum time until
+//! Divides a fabric into parts for the [`calendar`](crate::calendar), and calculates the reach: the minimum time until
 //! an event affects another node.
 
 use xoff_wire::units::Bytes;
@@ -12,8 +12,7 @@ pub(crate) fn reach(directions: &[(End, End, Line)], smallest: Bytes) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Maximum number of links in a part, whose state (1 KB per link) must fit into a core's cache. A change alters
-/// results.
+/// Maximum links in a part: their state (1 KB each) must fit into a core's cache. A change alters results.
 const LINKS: usize = 512;
 const PARTS: usize = 64;
 

@@ -1,4 +1,4 @@
-//! Routing table of a simulated router. No routing protocol runs; packets for the router itself are dropped and counted
+//! Routing table of a simulated router. No routing protocol runs; packets to the router itself are dropped and counted
 //! by reason.
 
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router with one MAC address per port.
+    /// Creates a router with a MAC address per port.
     #[must_use]
     pub fn new(settings: &SwitchSettings, addresses: impl IntoIterator<Item = MacAddr>) -> Router {
         let interface = |((port, mac), settings): ((u8, MacAddr), &PortSettings)| {
@@ -28,12 +28,12 @@ impl Router {
         Router { interfaces: interfaces.collect(), routes: Routes::default() }
     }
 
-    /// Adds an IP address that belongs to the router itself, not to a host.
+    /// Adds an IP address of the router itself.
     pub fn own(&mut self, address: Ipv4Addr) {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }
 
-    /// Adds a route to a network (address, prefix length) by next hops (port, MAC address). Without next hops the
+    /// Adds a route to a network (address, prefix length) by next hops (port, MAC address). Without next hops, the
     /// network is unreachable. Panics if a next hop's port does not exist.
     pub fn lead(&mut self, network: (Ipv4Addr, u8), stations: impl IntoIterator<Item = (PortId, MacAddr)>) {
         let hop = |(port, station): (PortId, MacAddr)| {
@@ -44,7 +44,7 @@ impl Router {
         self.put(network, Target::Hops(hops));
     }
 
-    /// Builds the routing table; `spread` chooses how flows are spread over equal-cost paths.
+    /// Builds the routing table; `spread` distributes flows over equal-cost paths.
     #[must_use]
     pub fn fib(&self, spread: Spread) -> Fib {
         Fib::new(&self.interfaces, std::slice::from_ref(&self.routes), spread)

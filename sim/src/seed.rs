@@ -7,21 +7,21 @@ use crate::time::Picos;
 /// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Random numbers for hashes of tables and paths, and for the choice of ECN-marked frames.
+    /// Random hashes of tables and paths, and choice of ECN-marked frames.
     Hash = 1,
-    /// Random numbers for receivers and flows of loads.
+    /// Random receivers and flows of loads.
     Load = 2,
-    /// Random numbers for start times of flows.
+    /// Random start times of flows.
     Start = 3,
-    /// Random numbers for sampling by congestion points (QCN).
+    /// Random samples of congestion points (QCN).
     Sample = 4,
-    /// Random numbers for link faults.
+    /// Random link faults.
     Faults = 5,
-    /// Random numbers for driver stalls.
+    /// Random driver stalls.
     Stalls = 6,
 }
 
-/// Seed of a run, from which each node and purpose gets its own random stream.
+/// Seed of a run, from which each node and purpose gets a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
@@ -39,7 +39,7 @@ impl Seed {
         HashSeed([first, mix(!first)])
     }
 
-    /// Returns the random stream that all nodes of a run share for a purpose.
+    /// Returns the random stream that all nodes share for a purpose.
     #[must_use]
     pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))

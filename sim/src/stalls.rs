@@ -8,9 +8,9 @@ use crate::time::Picos;
 /// Parameters of random driver stalls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// Mean gap between stalls. Gaps are exponentially distributed.
+    /// Mean gap between stalls; gaps are exponentially distributed.
     pub gap: Nanos,
-    /// Range of uniformly distributed stall durations.
+    /// Range of stall durations, which are uniformly distributed.
     pub length: RangeInclusive<Nanos>,
     /// Time from which on no stall begins.
     pub until: Nanos,
@@ -76,7 +76,7 @@ mod tests {
     fn random_stalls_follow_configured_gap_and_length() {
         let until = Nanos::from_millis(120);
         let all = drawn(1, until);
-        // The mean gap is 10 us and the mean stall 2 us, so about 10,000 stalls are expected.
+        // With a mean gap of 10 us and a mean stall of 2 us, about 10,000 stalls are expected.
         assert!((9_700..10_300).contains(&all.len()), "{}", all.len());
         assert!(all.iter().all(|(begin, end)| (1_000..=3_000).contains(&end.since(*begin).0)));
         assert!(all.windows(2).all(|two| two[0].1 < two[1].0) && all.iter().all(|(begin, _)| *begin < until));

@@ -22,7 +22,7 @@ use driver_backlog::DriverBacklog;
 pub use driver_backlog::ImpairmentCounts;
 pub(crate) use driver_backlog::Request;
 
-/// Simulated switch: the real dataplane with a simulated driver, which handles events at once unless the driver is
+/// Simulated switch: the real dataplane with a simulated driver, which handles events at once unless
 /// [impaired](SwitchNode::stall).
 #[derive(Debug)]
 pub struct SwitchNode {
@@ -40,13 +40,13 @@ pub struct SwitchNode {
     pub(crate) impairment_counts: ImpairmentCounts,
 }
 
-/// Number of frames for which a switch has packet memory.
+/// Numbers of frames for which a switch has packet memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct SlotCounts {
     pub data: u32,
     pub control: u32,
-    /// Receive ring size of each port in frames, which limits arrivals while the driver is blocked; without entry no
+    /// Receive ring size of each port in frames, a limit of arrivals while the driver is blocked; without entry no
     /// limit.
     pub rings: Arc<[u32]>,
 }
@@ -83,7 +83,7 @@ impl SwitchNode {
     /// Adds a tap, an observer of the switch's frames.
     ///
     /// # Errors
-    /// Returns the tap if the switch has as many taps as it can have.
+    /// Returns the tap if the switch has its maximum of taps.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
         self.switch.batch(net.now().floor()).put_tap(id, tap)?;
         self.taps.push(id);
@@ -96,7 +96,7 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Returns how many arriving frames were lost because packet slots or the receive ring were full.
+    /// Returns how many arriving frames were lost because the packet slots or the receive ring were full.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
@@ -164,7 +164,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Returns the number of frames inside the switch and on its outgoing lines.
+    /// Returns how many frames are in the switch and on its outgoing lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held

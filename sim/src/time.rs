@@ -1,9 +1,9 @@
-//! Simulated time in picoseconds; at every usual rate a byte takes a whole number of them. The dataplane gets
+//! Simulated time in picoseconds, of which a byte takes a whole number at every usual rate. The dataplane gets
 //! nanoseconds, rounded down.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Time since a run's start, or a duration, in picoseconds; at most 213 days.
+/// Time since a run's start, or duration, in picoseconds; at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -13,7 +13,7 @@ const PER_SECOND: u64 = 1_000_000_000_000;
 impl Picos {
     /// Start of a run, or a duration of zero.
     pub const ZERO: Picos = Picos(0);
-    /// Time that is later than any other; used for events that never happen.
+    /// Time later than any other, for events that never happen.
     pub const NEVER: Picos = Picos(u64::MAX);
 
     /// Converts `n` nanoseconds to picoseconds.
@@ -57,11 +57,11 @@ impl From<Nanos> for Picos {
     }
 }
 
-/// Rate of a line, in a form from which transmission times are computed fast.
+/// Rate of a line, stored for fast computation of transmission times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     rate: BitRate,
-    /// Picoseconds per byte, or zero if a byte does not take a whole number.
+    /// Picoseconds per byte; zero if not a whole number.
     picos_per_byte: u64,
 }
 
@@ -81,7 +81,7 @@ impl Pace {
         self.rate
     }
 
-    /// Returns the transmission time of `bytes`, which include preambles and gaps; rounded up.
+    /// Returns the transmission time, rounded up, of `bytes`, preambles and gaps included.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Picos {

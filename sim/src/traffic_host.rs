@@ -1,5 +1,5 @@
-//! Simulated host that runs `xoff traffic`. Like the real program, it sleeps and stalls, and hands frames to its driver
-//! in batches. So received frames wait, and frames that are already in the driver ignore a pause.
+//! Simulated host that runs `xoff traffic`. Like the real program, it sleeps and stalls, so that received frames wait;
+//! and it hands frames to its driver in batches, which a pause then cannot stop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 pub struct TrafficSettings {
     pub address: MacAddr,
     pub id: u16,
-    /// Maximum time for which a stream with a rate catches up after a delay.
+    /// Maximum time for which a delayed stream with a rate catches up.
     pub catch_up: Nanos,
-    /// Settings of QCN reaction points; if present, frames carry a CN-TAG.
+    /// Settings of QCN reaction points; with them, frames carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,
     pub streams: Vec<Stream>,
-    /// Totals of sent and received frames, which other threads can read.
+    /// Totals of sent and received frames, readable by other threads.
     pub progress: Arc<Progress>,
-    /// Maximum sending rate; may be below the line rate.
+    /// Maximum sending rate, at most line rate.
     pub rate: BitRate,
     pub habits: Habits,
     pub stalls: Option<(Stalls, Seed)>,
@@ -44,16 +44,16 @@ pub struct TrafficSettings {
 /// Timing of the traffic program on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum sleep after data was received, and before a timer expires.
+    /// Minimum sleep after received data, and before a timer expires.
     pub nap: Nanos,
-    /// Delay between the wakeup of the traffic program and the time at which it runs.
+    /// Delay from the traffic program's wakeup until it runs.
     pub wake: Nanos,
-    /// Number of bytes in the driver at which the program stops handing over frames.
+    /// Bytes in the driver at which the program hands over no more frames.
     pub commit: Bytes,
 }
 
 impl Habits {
-    /// Timing of a program that never sleeps and hands over one frame at a time.
+    /// Timing of a program that never sleeps, and hands over one frame at a time.
     pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 

@@ -1,9 +1,9 @@
-//! PFC headroom, exact to the byte: it just suffices for the worst case of a standard peer. With one byte less, a frame
-//! is lost.
+//! PFC headroom, exact to the byte, just suffices for a standard peer's worst case. With one byte less, a frame is
+//! lost.
 //!
-//! Port 0 is paused. The station at port 1 fills its queue to one byte below XOFF; then a frame of maximum length
-//! crosses the threshold. One picosecond earlier, another frame starts toward the station and delays the pause frame.
-//! The station starts frames until the last picosecond that the standard allows; its last frame has maximum length.
+//! Port 0 is paused, so frames from the station at port 1 fill their queue to one byte below XOFF; then a frame of
+//! maximum length crosses the threshold. A picosecond earlier, another frame starts toward the station, and delays the
+//! pause frame. The station starts frames until the standard's last picosecond, the last one of maximum length.
 #![allow(clippy::unwrap_used)]
 
 // This file proves promises of SPECIFICATION.md: headroom
@@ -27,11 +27,11 @@ const PFC_FRAME: u32 = 60;
 const XOFF: u64 = 40_000;
 const BEGIN: Picos = Picos::from_micros(10);
 
-/// Maximum response times of 802.3 31B.3.7, as (rate in Gb/s, quanta), from the last bit of a pause frame to the last
-/// start of a frame.
+/// Maximum response times of 802.3 31B.3.7, as (Gb/s, quanta), from a pause frame's last bit to the last start of a
+/// frame.
 const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
 
-/// Station that obeys pauses exactly at the end of its response time.
+/// Station that obeys a pause exactly at the end of its response time.
 #[derive(Debug)]
 struct Station {
     place: Place,
@@ -142,8 +142,8 @@ impl Case {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// Returns the time from the end of the frame that crosses XOFF until the station stops: cable, a frame that
-    /// started one picosecond earlier, pause frame, cable, and response.
+    /// Returns the time from the end of the frame that crosses XOFF until the station stops: cable, frame that started
+    /// a picosecond earlier, pause frame, cable, response.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
@@ -183,8 +183,8 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Sends frames of the lengths `lens`, then frames of maximum length. At the time `delaying`, another frame starts
-/// toward the station and delays the pause frame.
+/// Sends frames of the lengths `lens`, then of maximum length. At `delaying`, another frame starts toward the station,
+/// and delays the pause frame.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));

@@ -144,7 +144,7 @@ fn host_hands_frames_to_driver_up_to_commit_limit() {
     assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
 }
 
-/// The host sleeps 50 us once its line is free, 1,230 ns after the start of a frame.
+/// The host sleeps 50 us from the end of a frame on, 1,230 ns after its start.
 #[test]
 fn napping_host_sends_when_its_nap_ends() {
     let nap = Nanos::from_micros(50);
@@ -159,7 +159,6 @@ fn napping_host_sends_when_its_nap_ends() {
     assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * (nap.0 + 1_230)));
 }
 
-/// Frames are due every 12 us, and stalls of 1 us begin every 6 us on average.
 #[test]
 fn stall_ended_during_nap_does_not_shorten_nap() {
     let nap = Nanos::from_micros(50);
@@ -238,8 +237,8 @@ fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
     assert_eq!(fabric.hosts()[0].report(fabric.now()).usual_gap_ns, wake.0);
 }
 
-/// Two hosts receive a frame every 12,304 ns. One polls at once. The other polls after its wakeup delay of 30 us, then
-/// every 80 us, because it naps for 50 us.
+/// Two hosts receive a frame every 12,304 ns. One polls at once; the other after its wakeup delay of 30 us, then every
+/// 80 us, as it naps for 50 us.
 #[test]
 fn receiving_host_polls_after_wakeup_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);

@@ -304,8 +304,8 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// Headroom also covers the peer response, two maximum frames, and the commit limit. The hosts need almost 4 us less,
-/// so only a stall 4 us longer than the budget loses frames.
+/// Headroom also covers the peer response, two maximum frames, and the commit limit. These hosts need almost 4 us less,
+/// so frames are lost only by a stall 4 us beyond the budget.
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);

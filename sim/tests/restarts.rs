@@ -148,8 +148,8 @@ fn restarted_switch_resumes_peer_once_its_line_is_unblocked() {
     }
 }
 
-/// A frame for host 1 arrives 3 ns after the restart (or two at once). The XON to host 1 takes 7 ns, and the old
-/// switch's last frame leaves for host 0.
+/// A frame for host 1 (or two at once) arrives 3 ns after the restart. The XON to host 1 takes 7 ns; the old switch's
+/// last frame leaves for host 0.
 #[test]
 fn frame_after_restart_waits_for_xon_sent_before_restart() {
     for times in [1, 2] {
@@ -169,7 +169,7 @@ fn frame_after_restart_waits_for_xon_sent_before_restart() {
     }
 }
 
-/// A frame is on the line at the restart, and another one arrives 60 ns later. The line is blocked for 100 ns.
+/// A frame is on the line at the restart; another arrives 60 ns later. The line is blocked for 100 ns.
 #[test]
 fn restarted_switch_sends_only_after_frame_on_the_line() {
     let plan = topology::single(3, LINE);
@@ -208,7 +208,7 @@ fn restarted_switch_sends_once_its_line_is_unblocked() {
 fn frames_arriving_during_a_restart_are_lost_and_counted() {
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
-    // Blocking the idle port 0 keeps the driver impaired, which must not change the counts.
+    // Blocking the idle port 0 keeps the driver impaired, which must not change counts.
     let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
     for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
         let plan = topology::chain(1, LINE);

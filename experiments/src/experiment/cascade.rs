@@ -1,8 +1,8 @@
 //! Experiment `cascade`: pauses propagate over three switches, as in the article on DSCP-based PFC.
 //!
-//! Two GPUs overload a third one behind the last switch. Under plain PFC the pauses must follow the article's steps,
-//! each caused by the next switch's paused queue. A deviation fails the experiment, unless the machine stalled or user
-//! settings apply.
+//! Two GPUs overload a third one behind the last switch. Under plain PFC, pauses must follow the article's steps, each
+//! caused by the next switch's paused queue. A deviation fails the experiment, unless the machine stalled or the user
+//! changed settings.
 
 mod article;
 mod routed;
@@ -54,7 +54,7 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Stall of a switch from which on a run proves nothing: a sender fills half of XOFF in this time.
+/// Length of a stall of a switch or host from which on a run proves nothing: in this time a sender fills half of XOFF.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -66,8 +66,8 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Number of conclusive runs: without stalls, missed pauses, flows on other paths, or steps early by at most a
-    /// stall.
+    /// Conclusive runs: without stall, missed pause, flow on another path, or step too early by at most a switch's
+    /// longest stall.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,
@@ -162,7 +162,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock before its rings, so a stall in between makes its timestamps too early.
+        // A switch reads its clock before it polls its rings. A stall in between makes its timestamps too early.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {

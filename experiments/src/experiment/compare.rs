@@ -36,8 +36,8 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Runs the policies in turns (all first runs, then all second runs), so that a disturbance of the machine affects
-/// all policies alike.
+/// Runs the policies in turns (all first runs, then all second runs), so that disturbances of the machine affect all
+/// alike.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

@@ -21,7 +21,7 @@ pub struct Conduct {
     pub least_headroom_bytes: Option<u64>,
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// Median scheduling gap of the hosts in ms; zero if no host slept.
+    /// Median scheduling gap of the hosts in ms; zero if none slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,
@@ -46,10 +46,10 @@ impl From<&Account> for Halts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Every frame arrived once and in order, or is still queued.
+    /// Every frame arrived once and in order, or is queued.
     #[default]
     Kept,
-    /// No loss is known, but a counter could not be read.
+    /// No loss is known, but a counter was unreadable.
     Unproved,
     /// Frames were lost, or none arrived; allowed for policies that do not promise losslessness.
     Lossy,

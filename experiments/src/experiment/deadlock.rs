@@ -1,4 +1,4 @@
-//! Experiment `deadlock`: three switches in a ring, and flows over two wires each, so that buffers wait for each other
+//! Experiment `deadlock`: three switches in a ring. Each flow takes two wires, so that buffers can wait for each other
 //! in a cycle. Frames still queued some time after the hosts have stopped are in a deadlock.
 
 use std::time::Duration;

@@ -17,13 +17,14 @@ use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Share of its line rate that the congested port must carry; with less, the machine is too slow for this rate.
+/// Share of its line rate that the congested port must carry. If it carries less, the machine is too slow for this
+/// rate.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Lossy load of each sender in percent of its line; four loads exceed the class's share of the port.
+/// Lossy load of each sender in percent of its line. Four such loads exceed the class's share of the congested port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
 const HEAD_START: Nanos = Nanos::from_millis(100);
@@ -36,7 +37,7 @@ const TICK: Nanos = Nanos::from_secs(1);
 /// Runs the demo for `seconds` at a sustainable rate; `tell` gets progress lines.
 ///
 /// # Errors
-/// If the demo cannot run. Lost frames are no error, but reported.
+/// If the demo cannot run. Lost frames are no error; the report shows them.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running for {seconds} s with lines of {rate} Mb/s"));
@@ -138,10 +139,10 @@ pub struct DemoReport {
     pub lossy: LossyTotals,
     pub victim: Victim,
     pub goodput_ratio: f64,
-    /// Jain's fairness index over lossless streams; `None` if no frame arrived.
+    /// Jain's fairness index of lossless streams; `None` if no frame arrived.
     pub fairness: Option<f64>,
     pub headroom: Headroom,
-    /// Line rate in Mb/s; below 1000 if the machine is too slow.
+    /// Line rate in Mb/s; below 1000 on a slow machine.
     pub line_mbps: u64,
     pub seconds: f64,
 }
@@ -161,7 +162,7 @@ pub struct Victim {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Smallest headroom left unused at any port in bytes; `None` if no port has headroom.
+    /// Smallest unused headroom of any port in bytes; `None` if no port has headroom.
     pub least_free_bytes: Option<u64>,
 }
 

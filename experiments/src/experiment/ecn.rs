@@ -1,5 +1,5 @@
 //! Experiment `ecn`: kernel TCP from four hosts into one port. Without ECN marks, the queue grows until the switch
-//! pauses the senders; with marks, it stays short.
+//! pauses senders; with marks, it stays short.
 
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;
@@ -180,7 +180,7 @@ impl EcnRun {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // A pause may last slightly longer than the run, which would give more than 100 %.
+        // A pause may outlast the run by a little, which would give more than 100 %.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }

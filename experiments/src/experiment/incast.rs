@@ -1,6 +1,6 @@
 //! Experiment `incast`: N senders start at the same time, and send equal numbers of bytes into one port.
 //!
-//! Between rounds the idle port saves credit, by which it later sends faster than its line.
+//! Between rounds the idle port saves transmission credit, with which it then sends faster than its line.
 
 use std::time::Duration;
 
@@ -49,7 +49,8 @@ const HEADERS: u64 = 18 + 20 + 8;
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload of a flow, divided by its duration plus the line time that the port gained by transmission credit.
+    /// UDP payload of a flow, divided by the sum of its duration and the line time that the port gained by transmission
+    /// credit.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,
@@ -297,7 +298,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // The fastest possible port spends its whole credit at once.
+            // The fastest possible port spends all its credit at once.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());

@@ -73,7 +73,7 @@ impl Length {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
     Variants,
-    /// No policy promises losslessness, because the switch's memory is too small.
+    /// No policy promises losslessness, because the switch has too little memory.
     Nobody,
 }
 
@@ -137,7 +137,7 @@ pub struct Request {
     pub policies: Vec<&'static Variant>,
     pub line: Line,
     pub runs: u32,
-    /// Duration of a run in seconds, unless the experiment fixes it.
+    /// Duration of a run in seconds, if the experiment does not fix it.
     pub seconds: u32,
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
@@ -177,8 +177,8 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that switches accept the policy variant at every rate of [`LINES`], and that no other variant has the
-    /// same settings here.
+    /// Checks that switches accept the policy variant at every rate of [`LINES`], and that no other variant has equal
+    /// settings here.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -315,7 +315,7 @@ impl Experiment {
         settings.policy = Some(variant.name);
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
-        // Clear the highest bit of the seed, because integers of TOML are signed.
+        // Clear the highest bit of the seed: TOML's integers are signed.
         settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;
@@ -327,18 +327,20 @@ impl Experiment {
     /// Runs the experiment; `tell` gets progress lines.
     ///
     /// # Errors
-    /// If the experiment cannot run. Broken promises are no error, but reported.
+    /// If the experiment cannot run. Broken promises are no error; the report shows them.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
 }
 
-/// Line rates of live experiments. Below 5 Mb/s, thresholds would be less than two frames, and the slowest host's line (40 %) near 1
-/// Mb/s, the minimum. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a survivable stall (25 ms).
+/// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames, and the slowest line (40 %) near
+/// the minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a survivable stall
+/// (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves CPU time to hosts and switches, at most 1 Gb/s.
+/// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves time to hosts and switches, at
+/// most 1 Gb/s.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);

@@ -1,7 +1,7 @@
 //! Experiment `ofc-fig1`: the incast of Fig. 1 in the OFC paper, over three switches.
 //!
-//! Flows F0 and F1 share the path to the third switch, where only F1 meets bursts. A policy that pauses only congesting
-//! flows spares F0.
+//! Flows F0 and F1 share the path to the third switch, where only F1 meets bursts of other flows. A policy that pauses
+//! only congesting flows spares F0.
 
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ const HEADLINES: &[Headline<Fig1Results>] = &[
 
 const BURSTS: usize = 6;
 const LONG_PERCENT: u64 = 40;
-/// Number of frames of a burst: 150 KB, the longest in the paper (30 us at 40 Gb/s).
+/// Frames in a burst: 150 KB, the longest in the paper (30 us at 40 Gb/s).
 const BURST_FRAMES: u64 = 100;
-/// Interval between bursts, in percent of the line time of six bursts.
+/// Interval between bursts, in percent of the time that six bursts take on a line.
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);

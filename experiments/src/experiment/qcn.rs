@@ -1,9 +1,9 @@
 //! Experiments `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper that puts QCN's congestion points at switch inputs.
 //!
-//! Flows f1 to f4 meet at one output; f5 joins in the middle third of the run. In `qcn-shared-input`, flow f6 goes to a free output
-//! from the input of f1, so it suffers if the sender is slowed too much.
+//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input`, flow f6 goes
+//! from the input of f1 to a free output: it suffers from pauses of this input, and if CNMs blame the wrong flow.
 //!
-//! Times at the default 100 Mb/s are a hundred times those of the paper's 10 Gb/s; sizes are equal.
+//! Times at the default 100 Mb/s are a hundred times the paper's (10 Gb/s); sizes are equal.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ impl QcnScene {
     }
 }
 
-/// Third of a run. Rates are measured in the second half of the third, when rate limiters have settled.
+/// Third of a run. Rates are measured in its second half, when rate limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,
@@ -260,7 +260,7 @@ type PolicyResults = [Compared<QcnRun, QcnResults>];
 
 fn title(scene: QcnScene, request: &Request) -> String {
     let line = request.line;
-    // Times in the title have a precision of 0.1 s at 100 Mb/s.
+    // Round the title's times to 0.1 s at 100 Mb/s, and finer in proportion on faster lines, where times are shorter.
     let [begin, end] = [1, 2].map(|phases| {
         let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
         seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))

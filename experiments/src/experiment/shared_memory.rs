@@ -1,7 +1,7 @@
 //! Experiment `shared-memory`: CaPFC's evaluation of a switch with shared memory (section IV-B.7, scenario 1).
 //!
-//! Long flows, prioritized short messages, and queries have a lossless class each. Headroom is shared, so no policy can
-//! promise losslessness.
+//! Long flows, prioritized short messages, and queries have a lossless class each. All queues share the headroom, so no
+//! policy can promise losslessness.
 
 use std::time::Duration;
 
@@ -145,8 +145,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns the settings of a policy. The paper's sizes are minimums: on slow lines, sizes in proportion to the rate
-/// would be below a frame.
+/// Returns the settings of a policy. Sizes are never below the paper's: in proportion to a slow line's rate, they could
+/// be below a frame.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
@@ -200,7 +200,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     drawn
 }
 
-/// Numbers the flows of each host; drops those beyond [`STREAMS_MAX`].
+/// Numbers each host's flows; drops those beyond [`STREAMS_MAX`].
 fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): PlannedFlow| {
@@ -407,7 +407,7 @@ mod tests {
             busy[place] += (flow.kind.frames(line) * frame) as f64;
         }
         let percent = busy.map(|busy| 100.0 * busy / (SEND.0 * runs * HOSTS as u64) as f64);
-        // Every 30 ms a query to one of eight hosts causes seven answers of 11 frames each.
+        // Every 30 ms, one of eight hosts sends a query, and gets seven answers of 11 frames each.
         let query = 100.0 * (7 * 11 * frame) as f64 / (QUERY_EVERY.0 * HOSTS as u64) as f64;
         for (of, expected) in percent.into_iter().zip([LONG_PERCENT as f64, query, SHORT_PERCENT as f64]) {
             assert!((of - expected).abs() < expected / 10.0, "{percent:?}");

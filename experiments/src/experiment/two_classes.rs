@@ -1,7 +1,7 @@
 //! Experiment `two-classes`: two lossless classes of the same senders share a congested port.
 //!
-//! The load of the higher class is slightly over half of the port's rate. The lower class begins later, with more than the whole rate.
-//! Policies that pause lower classes first spare the higher one.
+//! The higher class's load is slightly over half of the port's rate. The lower class begins later, with more than the
+//! whole rate. Policies that pause lower classes first spare the higher class.
 
 use std::time::Duration;
 
@@ -41,7 +41,6 @@ const HEADLINES: &[Headline<TwoClassesResults>] = &[
 const LOWER: Class = Class::ALL[2];
 const LOWER_DSCP: u8 = 16;
 const SENDERS: u64 = 4;
-/// Load of the higher class in percent of the port's rate; its fair share is half.
 const HIGHER_PERCENT: u64 = 60;
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);

@@ -19,12 +19,13 @@ enum Key {
     Classes(&'static [u8]),
     /// Size at 100 Mb/s; it scales with the line rate.
     Kilobytes(u64),
-    /// Number of frames at 100 Mb/s; it scales with the line rate.
+    /// Frames at 100 Mb/s; their number scales with the line rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// Settings that all policy variants share: CaPFC's Table II scaled to 100 Mb/s, because software reacts to pauses late.
+/// Settings that all policy variants share: CaPFC's Table II, scaled to 100 Mb/s because software reacts to pauses
+/// late.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -33,15 +34,15 @@ const COMMON: &[(&str, Key)] = &[
     ("class.3.egress_warn", Kilobytes(20)),
 ];
 
-/// Settings of QCN congestion points, with the QCN paper's ratio of set point to XOFF (60 KB to 110 KB).
+/// Settings of QCN congestion points. As in the QCN paper, set point and XOFF are in the ratio 60 KB to 110 KB.
 const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.set_point", Kilobytes(27)),
     ("qcn.sample_every", Kilobytes(150)),
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate for which 802.1Q gives the parameters of QCN reaction points. Times are multiplied by the ratio of this
-/// rate to [`Line::REFERENCE`].
+/// Line rate of 802.1Q's QCN reaction point parameters, whose times are multiplied by the ratio of this rate to
+/// [`Line::REFERENCE`].
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 const WATCHDOG: &str = "class.3.watchdog";
@@ -50,7 +51,7 @@ const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Policy variant that drops frames where ECN would mark them, because its senders do not support ECN.
+/// Policy variant that drops frames where ECN would mark them, because the senders lack ECN.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
 pub(super) const ON_ONE_SWITCH: &[&str] = &[
@@ -276,7 +277,7 @@ impl Variant {
         settings
     }
 
-    /// Returns true if the policy variant differs from plain PFC only at ports between switches.
+    /// Returns whether the policy variant differs from plain PFC only at ports between switches.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
@@ -299,7 +300,7 @@ impl Variant {
         settings
     }
 
-    /// Returns settings with higher XOFF for OFC, which pauses flows 50 KB (4 ms at 100 Mb/s) below XOFF.
+    /// Returns settings with a higher XOFF for OFC, which pauses flows 50 KB (4 ms at 100 Mb/s) below XOFF.
     #[must_use]
     pub fn roomy_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -309,7 +310,8 @@ impl Variant {
     }
 }
 
-/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes as other sizes, times by a hundred.
+/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes like other sizes, times by
+/// a hundred.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

@@ -1,8 +1,7 @@
 //! Experiment `victim`: heavy and light senders of one class.
 //!
-//! Heavy senders congest one port. Light senders send messages to it, and to a free port. Messages to the free port are the victims:
-//! they wait while their sender is paused. Even a fair switch pauses senders whose load exceeds an eighth of the line, so loads are
-//! below and above.
+//! Heavy senders congest one port. Light senders send messages to this port and to a free one. Messages to the free
+//! port are the victims: they wait while their sender is paused.
 
 use std::time::Duration;
 
@@ -48,7 +47,7 @@ const HEADLINES: &[Headline<VictimResults>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// Loads of light senders to the congested port in percent of a line; the fair share is 12.5 %.
+/// Load of a light sender to the congested port in percent of a line; the fair share is 12.5 %.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
 const VICTIM: u64 = 30;
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +57,10 @@ struct Sizes {
     loads: &'static [u64],
 }
 
-/// Numbers of frames for messages of 64 KB, like the short flows of CaPFC's Table I.
+/// Frames per message of 64 KB, the size of short flows in CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Numbers of frames for messages whose size to the congested port is half that of `LONG`. Loads end at 15 %, because
-/// 20 % would need too many streams.
+/// Frames per message, half as long to the congested port as in `LONG`. Loads end at 15 %: 20 % would need too many
+/// streams.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);
@@ -227,7 +226,7 @@ impl VictimScene {
 }
 
 impl VictimRun {
-    /// Returns the senders' XOFFs, pause time and observed time (ns), and the time of the first XOFF.
+    /// Returns the senders' XOFFs, pause time and observed time (ns), and the first XOFF's time.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
@@ -238,7 +237,7 @@ impl VictimRun {
         (xoff, paused, time, self.samples.first_xoff[range].iter().copied().flatten().min())
     }
 
-    /// Returns completion times (ms) before and during congestion, and the number of incomplete messages.
+    /// Returns completion times (ms) before and during congestion, and how many messages are incomplete.
     fn completion(&self, to: HostId) -> (Vec<f64>, Vec<f64>, u64) {
         let (mut solo, mut congested, mut broken) = (Vec::new(), Vec::new(), 0);
         for &light in &self.scene.light {
@@ -301,7 +300,7 @@ impl Senders {
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            // The clock is read before the counters of paused time, so the quotient may slightly exceed 100 %.
+            // The clock is read before the counters of paused time, so the result could slightly exceed 100 %.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
             first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }

@@ -10,7 +10,7 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// Returns the longest scheduling gap of the switches in ns, at most one eighth too high.
+    /// Returns the switches' longest scheduling gap (ns), at most one eighth too high.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);

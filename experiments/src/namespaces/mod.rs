@@ -1,4 +1,4 @@
-//! Live fabrics: switches (`xoff run`) and hosts (`xoff traffic`) are threads, each in its own network namespace.
+//! Live fabrics: switches (`xoff run`) and hosts (`xoff traffic`) as threads, each in its own network namespace.
 //!
 //! Namespaces end with the process ([`xoff_lab`]).
 
@@ -18,7 +18,8 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// Returns this machine's limits without its devices, because fabrics have their own namespaces.
+/// Returns this machine's limits (memory, cores, CPU quota), without its network devices: a fabric uses only devices in
+/// its own namespaces.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }

@@ -57,12 +57,13 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
         let settings = [
             ("ipv4/ip_forward", "1"),
-            // Replies may arrive by another path, which the kernel's reverse path filter would drop.
+            // Replies may take another path back, and the kernel's reverse path filter would then drop packets.
             ("ipv4/conf/all/rp_filter", "0"),
             ("ipv4/conf/default/rp_filter", "0"),
         ];
         settings.into_iter().try_for_each(|(setting, value)| kernel.sysctl(setting, value))?;
-        // Without IPv6 forwarding, the switch warns although no IPv6 packet arrives. A kernel without IPv6 has no such setting.
+        // Without IPv6 forwarding, the switch would warn, although no IPv6 packet arrives. A kernel without IPv6 lacks
+        // this setting.
         let _ = kernel.sysctl("ipv6/conf/all/forwarding", "1");
         let files = [("zebra", zebra(plan, switch)), ("bgpd", bgpd(plan, switch))];
         let files = files.map(|(daemon, text)| (Path::new(STATE).join(format!("{daemon}.conf")), text));
@@ -72,8 +73,8 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Returns zebra's configuration. It switches nexthop objects off, because with them FRR 8.4 does not use a path
-/// again after its link was down.
+/// Returns zebra's configuration, without nexthop objects: with them, FRR 8.4 does not use a path again after its link
+/// was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
@@ -133,7 +134,7 @@ impl Routing {
             for (switch, kernel) in plan.switches().zip(kernels) {
                 routing.0.push(Daemon::start(name, kernel, plan.switch_name(switch))?);
             }
-            // Wait until zebra is ready, because a daemon that does not find it would try again only after 10 s.
+            // Wait until zebra is ready: a daemon that does not find it would try again only after 10 s.
             let silent = |daemons: &[Daemon]| {
                 let silent = daemons.iter().filter(|daemon| !daemon.listens());
                 silent.map(|of| format!("{} of {} ({})", of.name, of.switch, of.last_output())).collect()
@@ -196,8 +197,8 @@ impl Daemon {
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let error_output = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
         let mut command = enter::child(None);
-        // Set the group here: if the daemon changed its group, the kernel would clear the parent-death signal. `uid`
-        // also drops other groups.
+        // Set the group here: if the daemon itself changed its group, the kernel would clear its parent-death signal.
+        // `uid` also drops supplementary groups.
         command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);

@@ -22,13 +22,12 @@ pub enum Ecn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// RACK (RFC 8985), Linux' default: a segment counts as lost if segments sent a reordering window later have
-    /// arrived. Late arrivals widen this window by quarters of the minimum round-trip time, up to one round-trip
-    /// time.
+    /// RACK (RFC 8985), Linux' default: a segment is lost if segments sent a reordering window later have arrived. Late
+    /// arrivals widen the window by quarters of the minimum round-trip time, up to one round-trip time.
     Rack,
-    /// Three duplicate acknowledgements (`NewReno`, RFC 6582); reordering does not raise their number.
+    /// Three duplicate acknowledgements (`NewReno`, RFC 6582), a number that reordering does not raise.
     Dupack,
-    /// Time-outs alone. The transport of `DeTail` does the same, because its paths lose no frames.
+    /// Time-outs alone, as in the transport of `DeTail`, whose paths lose no frames.
     Timeout,
 }
 
@@ -59,9 +58,8 @@ pub struct Volume {
 pub struct Counts {
     /// Packets received with a congestion mark (`IpExtInCEPkts`).
     pub marked: u64,
-    /// Segments sent, without retransmissions (`TcpExtTCPOrigDataSent`).
+    /// Sent segments without retransmissions (`TcpExtTCPOrigDataSent`).
     pub segments: u64,
-    /// Segments retransmitted (`TcpRetransSegs`).
     pub retransmitted: u64,
     /// Segments received out of order (`TcpExtTCPOFOQueue`).
     pub out_of_order: u64,
@@ -86,8 +84,8 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Returns congestion controls in order of preference. The kernel's default is not used, because it may ignore marks,
-/// as BBR does.
+/// Returns congestion controls in order of preference. The kernel's default is not among them, because it may ignore
+/// marks, as BBR does.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -95,8 +93,8 @@ const fn controls(ecn: Ecn) -> &'static [&'static str] {
     }
 }
 
-/// Returns `net.ipv4` settings. Linux counts duplicate acknowledgements only without SACK; after reordering it requires more than
-/// three, up to `tcp_max_reordering`.
+/// Returns `net.ipv4` settings. Linux counts duplicate acknowledgements only without SACK. After reordering it requires
+/// more than three, up to `tcp_max_reordering`.
 const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
     let (sack, reordering, most) = match detection {
         LossDetection::Rack => ("1", "3", "300"),

@@ -68,7 +68,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Makes the SVG lines of all names but the first dashed; the plotting library would draw each dash as a line.
+    /// Dashes the SVG lines of all names but the first; the plotting library would draw each dash as a line.
     pub(super) fn dashed(&self, svg: String) -> String {
         let names = self.names();
         let in_legend = self.legend(&names);

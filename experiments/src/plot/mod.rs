@@ -84,7 +84,7 @@ impl PlotError {
 }
 
 impl Figure {
-    /// Checks that `path` ends in .svg and can be written; changes no file.
+    /// Checks that `path` ends in .svg and can be written; leaves files unchanged.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
@@ -112,7 +112,7 @@ impl Figure {
     }
 }
 
-/// Opens a file for writing. A pipe is not opened, because its reader would see the end of the data.
+/// Checks that a file can be opened for writing. Opens no pipe, because its reader would see the end of the data.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Colours and dashes of lines. A policy has one colour in all figures. Dashes depend on the position in the legend, so that coinciding
-//! lines stay visible.
+//! Colours and dashes of lines. A policy has one colour in all figures. Dashes depend on a line's position in the
+//! legend, so that coinciding lines stay visible.
 
 use plotters::prelude::*;
 

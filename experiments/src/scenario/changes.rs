@@ -93,7 +93,7 @@ pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, keys_of_kind: &
         && !is_table(&over)
         && let Some(policy) = over.get_mut("policy")
     {
-        // Table `policy` has the policy itself in key `all`, and parameters of policies in its other keys.
+        // If `policy` is a table, its key `all` is the policy itself; other keys are parameters of policies.
         let all = Value::with_span(policy.take(), policy.span);
         let key = toml_span::value::Key { name: "all".into(), span: policy.span };
         policy.set(ValueInner::Table(TomlTable::from([(key, all)])));

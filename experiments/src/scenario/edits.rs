@@ -166,7 +166,8 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
-    // Set the policy last: if another value creates table `policy`, the policy's own key is `policy.all`.
+    // Set the policy last. Its key is `policy`, unless another edit (such as `policy.KEY`) has made `policy` a table:
+    // then it is `policy.all`.
     put_all.sort_by_key(|(path, _)| policy_kind(path).is_some());
     for (path, value) in put_all {
         let path = policy_kind(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));

@@ -149,7 +149,7 @@ pub struct SwitchFault {
     pub switch: Option<u32>,
     pub what: Impairment,
     pub begin: Nanos,
-    /// End of the fault. Random stalls begin only before this time.
+    /// End of the fault; random stalls begin only before it.
     pub end: Nanos,
 }
 
@@ -172,7 +172,7 @@ impl Fault {
     }
 }
 
-/// Default without faults of MAC control frames; `late_by` is 10 us.
+/// Default: MAC control frames have no faults; `late_by` is 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 

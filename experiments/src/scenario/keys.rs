@@ -9,7 +9,7 @@ use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Highest seed. Each run adds one, and the sums must fit TOML's integers.
+/// Highest seed. Each run adds one, and the sum must fit TOML's integers.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 

@@ -51,7 +51,7 @@ fn offered(value: &Value<'_>) -> Parsed<f64> {
         .ok_or_else(|| "a share of a host's line, above 0 and up to 10, such as 0.6".into())
 }
 
-/// Parses a flow size: number, range, name of a table, or path (with `.` or `/`, not beginning with a digit).
+/// Parses a flow size: number, range, table name, or path (with `.` or `/`, and not beginning with a digit).
 fn size(value: &Value<'_>) -> Parsed<Size> {
     let table = value.as_str().and_then(|text| Sizes::names().find(|name| *name == text));
     if let Some(name) = table {
@@ -101,7 +101,6 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
     Poisson,
-    /// Queries from one host to many servers, which answer at once.
     Incast,
     Permutation,
     Ring,
@@ -156,7 +155,7 @@ pub enum Size {
     File(PathBuf),
 }
 
-/// Settings of a load. Keys that its kind does not have keep their defaults.
+/// Settings of a load. Keys that its kind lacks keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
     pub name: String,
@@ -165,19 +164,19 @@ pub struct LoadSettings {
     pub hosts: Option<Vec<u32>>,
     /// Offered load, as a share of each host's line.
     pub load: f64,
-    /// Flows per second of all hosts together, instead of `load`.
+    /// Flows per second of all hosts together, in place of `load`.
     pub arrivals: Option<f64>,
     pub size: Size,
     pub between: Between,
     pub begin: Nanos,
     pub jitter: Nanos,
-    /// Time from which on no flow begins; `None`: end of the run.
+    /// Time from which on no flow begins; `None` means the end of the run.
     pub end: Option<Nanos>,
     /// Hosts that send queries; `None` means host 0.
     pub askers: Option<Vec<u32>>,
     pub servers: Option<Vec<u32>>,
     pub fan_in: u32,
-    /// Bytes of the request to each server; with zero, servers answer without a request.
+    /// Bytes of the request to each server; with zero, servers answer at once, without a request.
     pub question: Bytes,
     pub deadline: Option<Nanos>,
     pub is_open: bool,

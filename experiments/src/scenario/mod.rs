@@ -69,10 +69,10 @@ pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
     pub point: Vec<(String, String)>,
-    /// Duration of a run; `None` if it ends with the last flow.
+    /// Duration of a run; with `None`, it ends with the last flow.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// Begin of a run, in which flows are not counted.
+    /// Begin of a run, whose flows are not counted.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,
@@ -87,7 +87,7 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// Interval of samples; `None`: one sample at the end.
+    /// Interval of samples; `None` means one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
     pub throughput_flows: u32,
@@ -108,7 +108,7 @@ impl Source {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads a scenario file (or the text `alone`), and adds imported topology and flows of HPCC's ns-3 simulator.
+    /// Reads a scenario file (or the text `alone`), and adds topology and flows imported from HPCC's ns-3 simulator.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -139,7 +139,7 @@ impl Source {
         Source::from_toml(&name, &(text + &imported), given)
     }
 
-    /// Reads a scenario from `text`, called `name` in errors, and checks all points of its sweep.
+    /// Reads a scenario from `text`, which errors call `name`, and checks all points of its sweep.
     ///
     /// # Errors
     /// Returns all errors, or the first syntax error.

@@ -62,7 +62,7 @@ pub(super) fn check(
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
             check_mtu(root, (kind, &config), hosts, problems);
         }
-        // Until the fabric is built, the kind of a switch named by number is only known if there is a single kind.
+        // Before the fabric is built, the kind of a switch named by number is known only if there is a single kind.
         let own = |change: &Change| match &change.of {
             ChangeTarget::Switch(_) => kinds.len() == 1,
             _ => change.is_for(0, kind),

@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A segment with 1200 bytes of payload fits into five cells. One with 1448 bytes needs six, as the longest RoCE
+    /// A segment with 1200 bytes of payload fits into five cells. With 1448 bytes it needs six, as the longest RoCE
     /// frame does.
     #[test]
     fn credits_below_longest_frame_of_any_transport_are_refused() {

@@ -14,8 +14,8 @@ use super::of_kind;
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
-// Defaults from the paper on QCN at the inputs (section II): bytes in a cell, bytes in an output buffer, and cells in
-// each buffer of a spine.
+// Defaults from the paper on QCN at the inputs (section II): bytes in a cell, bytes in an output buffer, cells in each
+// buffer of a spine.
 const CELL: u32 = 256;
 const OUTPUT_BUFFER: u32 = 150_000;
 const SPINE_BUFFER: u8 = 16;
@@ -139,11 +139,11 @@ pub struct PortLine {
     pub gfc: bool,
 }
 
-/// Settings of a fabric. Keys that its kind does not have keep their defaults.
+/// Settings of a fabric. Keys that its kind lacks keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
-    /// Number of hosts at the single switch, on each side, or at each leaf or edge switch.
+    /// Hosts at the single switch, on each side, or at each leaf or edge switch.
     pub hosts: u32,
     pub switches: u32,
     pub leaves: u32,
@@ -157,7 +157,7 @@ pub struct Topology {
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
-    /// Frame bytes in a cell; `credits` and `spine_buffer` are in cells.
+    /// Frame bytes in a cell, the unit of `credits` and `spine_buffer`.
     pub cell: u32,
     pub credits: u32,
     pub spine_buffer: u8,

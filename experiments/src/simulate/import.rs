@@ -27,7 +27,7 @@ pub fn import(
         Some(_) => String::new(),
         None => alone(topology, flows)?,
     };
-    // Paths on the command line are relative to the current directory, not to the scenario's file.
+    // Paths on the command line are relative to the current directory, not to the scenario file's.
     let place = |file: &Path| match scenario {
         Some(_) => std::path::absolute(file).map_err(|error| miette!("{}: {error}", file.display())),
         None => Ok::<PathBuf, miette::Report>(file.to_owned()),

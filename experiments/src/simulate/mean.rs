@@ -1,6 +1,6 @@
 //! Statistics of a result column over seeds: mean with 95 % interval, and difference to the control, seed by seed.
 //!
-//! A seed without rows has the sum zero, because many tables list only events.
+//! A seed without rows counts as the sum zero, because many tables list only events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::statistics::{self, quantile, sorted};
 pub enum Statistic {
     Mean,
     Sum,
-    /// Percentile of the rows' values, from 0 to 100.
+    /// Percentile of the rows' values, 0 to 100.
     Percentile(usize),
 }
 
@@ -61,7 +61,7 @@ pub struct GroupStatistic {
     pub point: String,
     pub of: Vec<String>,
     pub measured: Estimate,
-    /// Difference to the control in percent, compared seed by seed; `None` if the control has no value.
+    /// Difference to the control in percent, seed by seed; `None` if the control has no value.
     pub against_control_percent: Option<Estimate>,
     pub without: usize,
 }
@@ -73,7 +73,7 @@ pub struct Statistics {
     #[serde(skip)]
     by: Vec<String>,
     pub unit: &'static str,
-    /// Number of runs without results: in other shards, or interrupted.
+    /// Runs without results: in other shards, or interrupted.
     pub missing_runs: usize,
     pub answers: Vec<GroupStatistic>,
 }
@@ -254,7 +254,7 @@ pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<S
 }
 
 impl Statistics {
-    /// Formats a Markdown table; times are in microseconds, sizes in kB.
+    /// Formats a Markdown table with times in microseconds, sizes in kB.
     #[must_use]
     pub fn text(&self) -> String {
         let (unit, by) = match self.unit {

@@ -1,4 +1,4 @@
-//! `xoff sim`: runs each point of a scenario's sweep with each seed. Numbers of threads and shards do not change
+//! `xoff sim`: runs each point of a scenario's sweep with each seed. The numbers of threads and shards do not change
 //! results.
 
 mod build;
@@ -68,7 +68,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let jobs: Vec<Job> =
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
     let threads = request.threads.clamp(1, jobs.len().max(1));
-    // All points are checked before the first run, so that errors come early.
+    // Check all points before the first run, so that errors come early.
     let mut warnings = BTreeSet::new();
     for (point, label) in about.points.iter().enumerate() {
         let model = build::model(source, point, from, request.path, threads);

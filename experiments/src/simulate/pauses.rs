@@ -1,5 +1,5 @@
-//! Records the pauses that switches request, with their causes. A pause ends when its link fails. Flow lists (OFC) and rates (GFC) are
-//! not recorded, because they pause no class.
+//! Records the pauses that switches request, with their causes. A pause ends when its link fails. Pauses of flows (OFC)
+//! and rates (GFC) are not recorded, because they pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use xoff_wire::{Header, MacControl};
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub start: Nanos,
-    /// Time at which the XON began to leave, or the link failed.
+    /// Time at which the XON's transmission began, or the link failed.
     pub end: Option<Nanos>,
     pub port: PortId,
     pub class: Class,

@@ -65,7 +65,6 @@ pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf
 fn named(point: &str) -> String {
     match point {
         "" => "all flows".into(),
-        // A policy keeps its colour in all figures.
         point => point.strip_prefix("policy=").unwrap_or(point).to_owned(),
     }
 }

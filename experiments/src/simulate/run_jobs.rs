@@ -46,7 +46,7 @@ pub fn run(
             match results.recv_timeout(REPORT_EVERY[0]) {
                 Ok((number, made)) => _ = waiting.insert(number, made),
                 Err(RecvTimeoutError::Timeout) => {}
-                // The channel is disconnected only if a thread panics. The thread scope then passes the panic on.
+                // The channel is disconnected only after a panic of a thread, which the thread scope then passes on.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             reporter.report(&progress);

@@ -9,8 +9,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Divides a time axis over `all` times (ns) into steps for the sorted, distinct `times`. Samples in one step
-    /// form one point.
+    /// Divides a time axis that spans `all` times (ns) into steps, by the period of the sorted, distinct `times`. The
+    /// samples in one step form one point.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -18,7 +18,7 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Returns `times`, with the times of omitted samples added.
+    /// Returns `times`, with omitted samples' times added.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);
@@ -32,7 +32,7 @@ impl Steps {
         }
     }
 
-    /// Returns a line's points (us) for `samples` (ns); `one` calculates the value of the samples in a step.
+    /// Returns a line's points (us) for `samples` (ns); `one` reduces a step's samples to one value.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {

@@ -96,8 +96,7 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// Writes the rows of a run to all tables. Those of table [`RUNS`] come last, because they mark the run as
-    /// complete.
+    /// Writes a run's rows to all tables. Rows of table [`RUNS`] come last, because they mark the run as complete.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));
@@ -130,7 +129,7 @@ pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// Reads the rows of a table, except an incomplete last row, as interrupted runs leave it.
+/// Reads a table's rows, but not an incomplete last row, which an interrupted run leaves.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());

@@ -125,12 +125,12 @@ fn shipped_scenarios_run_for_every_seed() {
     }
 }
 
-/// Fifteen servers answer a query by TCP, on the switch of CaPFC's paper.
+/// Fifteen servers answer a query by TCP through the switch of CaPFC's paper.
 #[test]
 fn tcp_query_loses_frames_only_with_drops() {
     let query = ["topology.k=4", "load.0.end=1ns", "load.1.end=1ns", "load.2.askers=[0]", "load.2.fan_in=15"];
     let once = ["load.2.open=false", "load.2.gap=1us", "load.2.end=20us", "hosts.tcp.initial_window=10"];
-    // Of PFC and of Stop-Calibrate: lost frames, time-outs and pauses.
+    // For each: lost frames, time-outs and pauses, first of PFC, then of Stop-Calibrate.
     let [drop, stop] = ["switch.all.when_full=drop", "switch.all.when_full=stop"].map(|when_full| {
         let source = source("capfc-tcp", &[&query[..], &once, &[when_full]].concat());
         let rows = |point| {
@@ -163,7 +163,7 @@ fn flow_times_equal_times_computed_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
-    // 1,538 bytes take 123.04 ns at 100 Gb/s, twice, and 1230.4 ns at 10 Gb/s. Propagation takes 2,000 ns.
+    // 1,538 bytes take 123.04 ns at 100 Gb/s, twice, then 1230.4 ns at 10 Gb/s. Propagation takes 2,000 ns.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
@@ -347,7 +347,7 @@ fn pause_rows_name_slow_receiver_as_cause() {
     assert!(run_of(&scenario(false), &[])[&tables::PAUSES].is_empty());
 }
 
-/// The buffer holds one frame above `xoff`, so XOFF comes too late to prevent drops in any class.
+/// The buffer holds one frame above `xoff`: in no class does XOFF come in time to prevent drops.
 #[test] // proves: sim-results
 fn drop_rows_name_slow_receiver_and_class() {
     let run = |class: u8, buffer: &str| {
@@ -422,7 +422,6 @@ fn routed_and_bridged_runs_are_equal_on_single_path() {
     }
 }
 
-/// With each transport and method of spreading, all flows must end.
 #[test] // proves: sim-fabrics
 fn routed_fabrics_lose_nothing_and_ledgers_balance() {
     let fat_tree = "kind = \"fat-tree\"\nk = 4";
@@ -483,7 +482,7 @@ fn check_ledgers(model: &build::Model, place: &str) {
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") || name.starts_with("tcp") { 2_000 } else { 100 };
-        // A run with a limit has no duration.
+        // A scenario with a limit has no duration.
         let key = if ["capfc-tcp", "ofc-deadlock"].contains(&name.as_str()) { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");
         let last = if name.starts_with("qcn") { "load.4.begin=0s" } else { "scenario.seed=1" };

@@ -10,7 +10,7 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
-    /// Limits (bytes, frames) that replace `max` and `frames_max` once the queue is empty.
+    /// Limits that replace `max` (bytes) and `frames_max` once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
     /// True if the shared egress limits do not apply to this queue.

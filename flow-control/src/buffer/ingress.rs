@@ -17,7 +17,8 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// New headroom limit, in force once no headroom is in use, because the peer may rely on the old limit.
+    /// New headroom limit, in force once no headroom is in use, because frames in flight may rely on a larger old
+    /// limit.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
@@ -133,8 +134,8 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns true if the longest frame may not fit into the `left` memory. False for an empty queue, because no
-    /// departure could end its pause.
+    /// Returns whether the longest frame may not fit into the reserve and the `left` bytes of the pool. False for an
+    /// empty queue: no frame could leave it and so end a pause.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

@@ -22,8 +22,8 @@ impl LossyUse {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Returns how much more a queue of `held` bytes may take: half of the free pool's excess over the queue. Each byte
-    /// lengthens the queue and shrinks the free pool, which limits the queue.
+    /// Returns how much more a queue of `held` bytes may take: half of the difference between the free pool, which
+    /// limits the queue, and `held`, because each byte shrinks the pool, too.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

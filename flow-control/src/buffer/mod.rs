@@ -2,8 +2,7 @@
 //!
 //! Every byte counts at an ingress queue, which decides about pauses, and at an egress queue, which decides about
 //! congestion. With [`Memory::Dedicated`], a lossless queue fills up to XOFF, then its headroom. With
-//! [`Memory::Shared`], a queue fills its reserve, then takes bytes from the pool (within the limits of queue, port and
-//! pool), then its headroom.
+//! [`Memory::Shared`], a queue fills its reserve, then takes bytes from the pool, then its headroom.
 
 mod egress;
 mod ingress;
@@ -45,7 +44,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Creates the empty buffer of a worker that owns `own_ports` of all ports.
+    /// Creates the buffer of a worker that owns `own_ports` ports.
     pub fn new(settings: &SwitchSettings, own_ports: usize, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
@@ -116,7 +115,7 @@ impl Buffer {
         }
     }
 
-    /// Prefetches the counts of `class` at `port`.
+    /// Prefetches the occupancy of `class` at `port`.
     #[inline]
     pub fn prefetch(&self, port: PortId, class: Class) {
         prefetch(&self.ingress[port.index()][class.index()]);
@@ -166,7 +165,7 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // Divide the margin, because each byte that enters the queue also lowers the queue's threshold by `alpha` bytes.
+                // Divide the margin, because each byte in the queue also lowers its threshold by `alpha` bytes.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -239,22 +238,21 @@ impl Buffer {
         self.ingress[port.index()][class.index()].headroom_used()
     }
 
-    /// Returns how many bytes of `class` wait at egress `port`, queued or in the driver.
+    /// Returns the bytes of `class` at egress `port`, queued or in the driver.
     #[inline]
     #[must_use]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns how many bytes of `class` from `ingress` (also of another worker) wait at `egress`, queued or in the
-    /// driver.
+    /// Returns the bytes of `class` from any worker's port `ingress` at `egress`, queued or in the driver.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port at which most bytes of `class` from `ingress` wait. Too slow for every frame.
+    /// Returns the egress port at which most bytes of `class` from `ingress` wait. Too slow to call per frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -262,7 +260,7 @@ impl Buffer {
         ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
     }
 
-    /// Returns the egress queue with the most bytes. Too slow for every frame.
+    /// Returns the fullest egress queue. Too slow to call per frame.
     #[must_use]
     pub fn fullest(&self) -> Option<(PortId, Class)> {
         let ports = (0..=u8::MAX).map(PortId).take(self.egress.len());
@@ -313,8 +311,8 @@ impl Buffer {
         }
     }
 
-    /// Returns false if copies of a frame must wait for space in the shared egress limit. True if no departure could
-    /// make space.
+    /// Returns whether a frame's copies for `ports` fit into the shared egress limit, or no bytes count there whose
+    /// departure could make space.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -383,7 +381,8 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // Add the queue's own pool bytes: `used` counts them, but the threshold is compared with the whole queue.
+                // Add the queue's own pool bytes: `used` counts them, too, but the threshold applies to the whole
+                // queue.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };

@@ -2,7 +2,7 @@
 //! Scalable Server Fabrics", IEEE Micro 2016).
 //!
 //! 802.1Qau blames the arriving frame's flow, which is unfair if flows leave at different rates. Occupancy sampling
-//! blames a queued frame (section IV-B). Frames handed to a driver do not count, because their tags may have been
+//! blames a queued frame's flow (section IV-B). Frames in a driver do not count, because their tags may have been
 //! rewritten.
 
 use xoff_wire::flow::mix;
@@ -12,12 +12,12 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of a buffer unit (section V of the paper). Random sampling picks a frame in proportion to its units.
+/// Bytes of a buffer unit (section V of the paper). Random sampling weights frames by their units.
 const UNIT_LEN: u64 = 256;
-/// Maximum number of random picks. The last picked frame is blamed whatever its size.
+/// Maximum number of random picks. The last picked frame is blamed, whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of the frame's flow: of source and CN-TAG if it has one, else of its 5-tuple or addresses.
+/// Returns a digest of the frame's flow: of source and CN-TAG, if any, else of its 5-tuple or addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -49,7 +49,7 @@ impl SlotTable {
     }
 }
 
-/// Memory in bytes per frame slot: in the shared table, and in each congestion point.
+/// Memory in bytes per frame slot: in the shared slot table, and in each congestion point.
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
 #[derive(Clone, Debug)]

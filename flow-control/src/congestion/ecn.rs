@@ -1,15 +1,15 @@
 //! ECN marking and WRED: probability that a leaving frame is marked or dropped early, by the length of its queue (RFC
 //! 3168, RED).
 //!
-//! The length at a frame's departure counts, so that senders learn the newest length. The probability rises linearly
-//! from 0 at `min` to `probability` just below `max`, and is 1 from `max` on.
+//! The queue's length when a frame leaves counts, so that senders learn the newest length. The probability rises
+//! linearly from 0 at `min` to `probability` just below `max`, and is 1 from `max` on.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;
 
 use crate::settings::EcnSettings;
 
-/// Returns whether a frame leaving a queue of this length is marked. Between `min` and `max`, this is random.
+/// Returns whether a frame leaving a queue of this length is marked; between `min` and `max`, at random.
 pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
     if queue < settings.min {
         return false;

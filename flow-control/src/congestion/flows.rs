@@ -4,7 +4,7 @@
 
 use xoff_wire::units::Bytes;
 
-/// Index for "none": the end of a chain, or the flow of a frame without an entry.
+/// Index of no flow: the end of a chain, or the flow of a frame without an entry.
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]

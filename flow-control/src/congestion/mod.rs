@@ -1,4 +1,4 @@
-//! Congestion control between a switch and its stations, without pauses.
+//! Congestion control of stations by a switch, without pauses.
 //!
 //! [`qcn`] decides when a buffer is sampled, [`culprit`] which flow to blame; [`points`] combines them. [`reaction`]
 //! limits a flow's rate at its sender. [`ecn`] marks IP headers.

@@ -7,8 +7,8 @@ use xoff_wire::units::{Class, MacAddr};
 use super::qcn::Sample;
 
 impl Sample {
-    /// Returns the CNM to the source of a culprit frame, from the congestion point of `class` at port address `mac`.
-    /// `None` if the frame is a CNM or has a group source.
+    /// Returns the CNM to the culprit frame's source, from the congestion point of `class` at the port with address
+    /// `mac`. `None` if the frame is a CNM or has a group source.
     #[must_use]
     pub fn notice(
         &self,

@@ -34,7 +34,7 @@ pub struct Arrival {
     pub occupancy: Bytes,
 }
 
-/// Returns the maximum memory, in bytes, of a switch's congestion points.
+/// Returns the maximum memory of a switch's congestion points in bytes.
 #[must_use]
 pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
     let points = (ports * ClassSet(settings.ingress.0 | settings.egress.0).iter().count()) as u64;
@@ -83,7 +83,7 @@ impl CongestionPoints {
         self.settings.egress
     }
 
-    /// Counts an arriving frame. Returns a sample if one is due. `flow` returns the frame's
+    /// Counts an arriving frame; returns a sample if due. `flow` returns the frame's
     /// [`flow_digest`](super::culprit::flow_digest), and is called only if needed.
     pub fn arrived(&mut self, arrival: &Arrival, flow: impl FnOnce() -> u64) -> Option<Sample> {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
@@ -105,8 +105,8 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the frame to blame for a sample that the frame in slot `arrived` caused. `size` returns the
-    /// size of a slot's frame.
+    /// Returns the slot of the frame to blame for a sample, which the frame in slot `arrived` caused. `size` returns
+    /// the size of a slot's frame.
     #[must_use]
     pub fn culprit(
         &mut self,

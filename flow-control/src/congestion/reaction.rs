@@ -1,27 +1,27 @@
 //! Reaction point of QCN (802.1Qau): rate limiter of one flow at its sending station.
 //!
-//! The first CNM starts the limiter; reaching line rate ends it. A CNM with quantized feedback q lowers the rate by its
-//! fraction q x Gd, at most by half. The old rate becomes the target, unless no cycle ended since the previous CNM. Byte
-//! cycles and time cycles run in parallel, and each ended cycle moves the rate half way to the target. Beyond five cycles
-//! of one kind, the target rises by R_AI per cycle; beyond five of both kinds, by multiples of R_HAI.
+//! The first CNM starts the limiter; reaching line rate ends it. A CNM with quantized feedback q lowers the rate by the
+//! fraction q x Gd, at most by half. The rate before the CNM becomes the target, unless no cycle has ended since the
+//! previous CNM. Byte cycles and time cycles run in parallel, and each ended cycle moves the rate half way to the
+//! target. Beyond five cycles of one kind, the target rises by R_AI per cycle; beyond five of both kinds, by multiples
+//! of R_HAI.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Parameters of a QCN reaction point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ReactionSettings {
-    /// 1 / Gd: divisor of the rate decrease per unit of feedback.
+    /// 1 / Gd: a unit of feedback lowers the rate by 1 / `decrease_divisor`.
     pub decrease_divisor: u32,
     pub decrease_percent_max: u8,
-    /// Number of cycles in fast recovery, which leave the target rate unchanged.
+    /// Cycles of fast recovery, which leave the target rate unchanged.
     pub recovery_cycles: u32,
     pub cycle_bytes: Bytes,
     pub cycle_time: Nanos,
-    /// R_AI: target rise per cycle in active increase.
+    /// R_AI: rise of the target rate per cycle of active increase.
     pub active_step: BitRate,
-    /// R_HAI: unit of target rise per cycle in hyper-active increase.
+    /// R_HAI: the target rate rises by multiples of it per cycle of hyper-active increase.
     pub hyper_step: BitRate,
     pub rate_min: BitRate,
     pub jitter_percent: u8,
@@ -173,7 +173,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Returns when [`ReactionPoint::advance`] is due; [`Nanos::NEVER`] if the rate is not limited.
+    /// Returns when [`ReactionPoint::advance`] is due; [`Nanos::NEVER`] without a rate limit.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         if self.is_limited { Nanos(self.time.rest) } else { Nanos::NEVER }

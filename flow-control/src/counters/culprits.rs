@@ -5,19 +5,20 @@ use xoff_wire::units::{Class, PortId};
 use super::Counters;
 use crate::cause::Cause;
 
-/// Egress queue with frames from a given ingress port.
+/// Egress queue with frames from one ingress port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct CulpritQueue {
     pub egress: PortId,
     pub class: Class,
     pub bytes: u64,
-    /// True if the peer now pauses the queue or a flow in it.
+    /// True if the queue's peer now pauses the queue or a flow in it.
     pub held: bool,
 }
 
 impl Counters {
-    /// Returns the egress queues with frames from `ingress`, fullest first. Empty unless its peer is paused now.
+    /// Returns the egress queues with frames from `ingress`, fullest first; none unless this switch now pauses `class`
+    /// at that port's peer.
     #[must_use]
     pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<CulpritQueue> {
         let held = self.class(ingress, class);

@@ -1,4 +1,4 @@
-//! Counters and gauges per port and class. Only the worker that owns a port writes its counters.
+//! Counters and gauges per port and class. Only a port's own worker writes them.
 
 mod culprits;
 mod requests;
@@ -28,7 +28,6 @@ pub struct Counters {
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
 
-/// Counters of one port.
 #[derive(Debug, Default, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct PortCounters {
@@ -43,20 +42,21 @@ pub struct PortCounters {
     /// Well-formed pause frames whose classes the port does not obey.
     pub pause_frames_ignored: Counter,
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class. Not every frame of a micro-flow
-    /// is counted.
+    /// Frames whose DSCP gives a lossy class, although their PCP maps to a lossless one. Not every frame of a
+    /// micro-flow (identical headers) is counted.
     pub pcp_overruled: Counter,
-    /// Frames to reserved addresses (such as LLDP, but not MAC control) that the switch consumed.
+    /// Frames to reserved addresses (such as LLDP, not MAC control) that the switch itself consumed.
     pub reserved_frames: Counter,
     pub punts: [PuntCounters; PuntReason::COUNT],
-    /// Times that a control frame, such as a pause, waited because its frame pool was empty.
+    /// Times that a control frame, such as a pause, found its frame pool empty and waited.
     pub control_starved: Counter,
-    /// Source address of the last obeyed pause frame; zero if none.
+    /// Source address of the last pause frame obeyed; zero if none.
     pub pause_peer: Counter,
     pub cnms_received: Counter,
     pub malformed_cnms: [Counter; CnmError::COUNT],
     pub checksums_examined: Counter,
-    /// Examined frames with an unfinished TCP or UDP checksum. Isolated ones do not count, because they may be chance.
+    /// Examined frames with an unfinished (partial) TCP or UDP checksum. Isolated ones, which may be chance, do not
+    /// count.
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,
@@ -67,13 +67,13 @@ pub struct PortCounters {
     pub loop_with: Counter,
     /// Addresses that moved in the last loop, at most two, as numbers; zero for none.
     pub loop_macs: [Counter; 2],
-    /// Seconds in which addresses moved to and fro between this port and a lower-numbered one without a loop.
+    /// Seconds in which addresses moved to and fro between this port and a lower-numbered one, without a loop.
     pub duplicates: Counter,
-    /// Index of the other port of the last such moves, plus one; zero before the first.
+    /// Index of the other port of the last moves counted in `duplicates`, plus one; zero before the first.
     pub duplicate_with: Counter,
-    /// Addresses that moved, at most two, as numbers; zero for none.
+    /// Addresses that moved last (see `duplicates`), at most two, as numbers; zero for none.
     pub duplicate_macs: [Counter; 2],
-    /// 1 for some time after a loop; with [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port is
+    /// 1 for some time after a loop. With [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port is
     /// then kept out of floods.
     pub looped: Counter,
 }
@@ -89,7 +89,6 @@ pub struct PuntCounters {
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 #[allow(missing_docs)] // the names say it
@@ -103,7 +102,7 @@ pub struct ClassCounters {
     pub headroom_watermark: Counter,
     /// Maximum bytes received during one pause of the peer, counted from the decision to pause.
     pub after_xoff_max: Counter,
-    /// Longest time (ns) from a sent XOFF to a frame of the class, including times without polling.
+    /// Longest time (ns) from a sent XOFF to a frame of the class, times without polling included.
     pub response_max: Counter,
     pub egress_bytes: Counter,
     pub egress_watermark: Counter,
@@ -116,9 +115,10 @@ pub struct ClassCounters {
     /// ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time at which the first frame received here was lost because a queue or memory was full (driver's clock, ns), or zero.
+    /// Time (driver's clock, ns) of the first loss of a frame received here because a queue or memory was full, or
+    /// zero.
     pub first_loss: Counter,
-    /// Frames received soon after an XOFF, but beyond the bytes that an obedient peer may send in that time.
+    /// Frames received within the time limit after an XOFF, but beyond the bytes that an obedient peer may still send.
     pub excess_frames: Counter,
     /// Frames received after an XOFF, later than an obedient peer would send.
     pub late_frames: Counter,
@@ -126,7 +126,7 @@ pub struct ClassCounters {
     pub headroom_recent: RecentMax,
     pub xoff_sent: Counter,
     pub xoff_causes: Causes,
-    /// Actions that the policy requested on events of this port, but the switch cannot execute.
+    /// Actions that the policy requested on this port's events, but the switch cannot execute.
     pub intents_refused: Counter,
     pub xon_sent: Counter,
     pub refreshes_sent: Counter,
@@ -139,7 +139,7 @@ pub struct ClassCounters {
     pub held_nanos: Counter,
     /// Start of this switch's current pause of the peer (driver's clock, ns), or zero.
     pub held_since: Counter,
-    /// Cause of the last pause of the peer, as a packed [`crate::cause::Cause`]; zero if there was none.
+    /// Last cause of a pause of the peer, as a packed [`crate::cause::Cause`], or zero.
     pub held_cause: Counter,
     /// Summed duration (ns) of the peer's finished pauses of this switch.
     pub paused_nanos: Counter,
@@ -157,13 +157,13 @@ pub struct ClassCounters {
     /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
     pub storms: Counter,
-    /// Start of the class's current pause storm (driver's clock, ns); zero without a storm.
+    /// Start of the class's current pause storm (driver's clock, ns), or zero.
     pub storm_since: Counter,
     pub storm_nanos: Counter,
-    /// Frames sent during pause storms; updated with each pause frame.
+    /// Frames sent during pause storms; updated at each pause frame.
     pub storm_forwarded: Counter,
     pub last_storm: StormCounters,
-    /// Pipeline halts by this egress queue while it was full ([`crate::settings::WhenFull::Stop`]).
+    /// Pipeline halts because this egress queue was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
     /// Start of the current pipeline halt (driver's clock, ns), or zero.
     pub halted_since: Counter,
@@ -182,23 +182,22 @@ pub struct FlowCounters {
     pub resume_frames_received: Counter,
     pub requests: FlowRequests,
     pub paused: Counter,
-    /// Pauses of the whole class instead of single flows, because a flow table was full or queued frames belonged to
-    /// unknown flows.
+    /// Pauses of the whole class instead of single flows: a flow table was full, or a queued frame's flow unknown.
     pub fallbacks: Counter,
 }
 
-/// Pause storm, with counter values at its detection.
+/// Pause storm, with values of other counters at its detection.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
     /// Detection time (driver's clock, ns).
     pub began: Counter,
     /// Duration (ns); zero while the storm lasts.
     pub nanos: Counter,
-    /// Number of [`DropReason::PausedDiscard`] drops when the storm was detected.
+    /// [`DropReason::PausedDiscard`] drops before the storm was detected.
     pub dropped_before: Counter,
-    /// Value of [`ClassCounters::storm_forwarded`] when the storm was detected.
+    /// Value of [`ClassCounters::storm_forwarded`] at the storm's detection.
     pub forwarded_before: Counter,
-    /// Value of [`ClassCounters::tx_frames`] when the storm was detected.
+    /// Value of [`ClassCounters::tx_frames`] at the storm's detection.
     pub sent_before: Counter,
 }
 
@@ -212,7 +211,7 @@ const _: () = assert!(
 );
 
 impl ClassCounters {
-    /// Returns the number of dropped frames that could have been forwarded ([`DropKind::Lost`]).
+    /// Returns how many dropped frames could have been forwarded ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
@@ -313,7 +312,7 @@ impl Counters {
         })
     }
 
-    /// Ends pauses, storms and halts and resets gauges, for reuse by a restarted switch.
+    /// Ends pauses, storms and halts, and resets gauges: a restarted switch reuses the counters.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));
@@ -343,7 +342,7 @@ impl Counters {
         &self.ports[port.index()].classes[class.index()]
     }
 
-    /// Returns the bytes of `class` from port `ingress` that are at port `egress`, queued or in the driver.
+    /// Returns the bytes of `class` from port `ingress` at port `egress`, queued or in the driver.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
@@ -355,7 +354,7 @@ impl Counters {
         &self.occupancy
     }
 
-    /// Prefetches the counters that change when frames leave `port`.
+    /// Prefetches the counters that change when a frame leaves `port`.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -364,7 +363,7 @@ impl Counters {
         self.occupancy.prefetch(port, class);
     }
 
-    /// Returns a shadow policy's counters by port and class.
+    /// Returns a shadow policy's counters, by port and class.
     #[must_use]
     pub fn shadow(&self, shadow: usize) -> &[[ShadowCounters; CLASSES]] {
         &self.shadows[shadow]

@@ -1,4 +1,4 @@
-//! Counters of requested flow pauses and rates, for acting and shadow policies.
+//! Counters of flow pauses and rates that an acting or shadow policy requests.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 
@@ -49,7 +49,7 @@ impl RateRequests {
     }
 }
 
-/// Actions of a shadow policy for one class on one port. They are never executed.
+/// Actions that a shadow policy requests for one class on one port. None is executed.
 #[derive(Debug, Default, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct ShadowCounters {
@@ -59,7 +59,7 @@ pub struct ShadowCounters {
     pub held_since: Counter,
     pub flows: FlowRequests,
     pub rate: RateRequests,
-    /// Frames received here and lost because a queue or memory was full, although the shadow policy requested no pause.
+    /// Frames received here and lost because a queue or memory was full, while the shadow policy requested no pause.
     pub lost: Counter,
     /// Time of the first loss in `lost` (driver's clock, ns), or zero.
     pub first_loss: Counter,
@@ -67,7 +67,7 @@ pub struct ShadowCounters {
 }
 
 impl ShadowCounters {
-    /// Counts a frame lost without a requested pause.
+    /// Counts a frame lost while the shadow requested no pause.
     pub fn lose(&self, now: Nanos) {
         self.lost.add(1);
         if self.first_loss.get() == 0 {

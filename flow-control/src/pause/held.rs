@@ -7,7 +7,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 pub struct Held {
     wanted: ClassSet,
     announced: ClassSet,
-    /// Classes that the peer may treat as paused because of earlier frames, such as flow pauses.
+    /// Classes that the peer may treat as paused because of earlier frames, such as pauses of flows.
     suspected: ClassSet,
     /// Start of each pause. Boxed, because few classes are paused.
     since: Box<[Nanos; CLASSES]>,
@@ -34,7 +34,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// Creates the state of a port that pauses no class.
+    /// Creates a state without pauses; `refresh` is the interval of repeated pauses.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -108,7 +108,7 @@ impl Held {
         self.wanted.0 != self.announced.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
-    /// Advances to `now`, at which the refresh of a pause may fall due.
+    /// Advances to `now`; refreshes of pauses may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -117,8 +117,7 @@ impl Held {
         }
     }
 
-    /// Returns the pause frame that is due, if any. It names all paused classes, so that one refresh timer suffices
-    /// for them.
+    /// Returns the pause frame that is due, if any. It names all paused classes, so that they share one refresh timer.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;
@@ -136,7 +135,7 @@ impl Held {
         Some(announcement)
     }
 
-    /// Returns the time of the next refresh of a pause.
+    /// Returns when a pause is refreshed next.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {

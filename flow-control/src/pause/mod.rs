@@ -1,5 +1,4 @@
-//! Both halves of 802.1Qbb: classes that the peer pauses ([`Paused`]), and classes that this switch pauses at the peer
-//! ([`Held`]).
+//! Both halves of 802.1Qbb: pauses by the peer ([`Paused`]), and by this switch at the peer ([`Held`]).
 
 mod held;
 mod paused;

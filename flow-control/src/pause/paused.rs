@@ -2,8 +2,7 @@
 
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 
-/// Classes that the peer pauses, each with its expiry. A new pause time replaces the previous one; zero resumes the
-/// class.
+/// Classes that the peer pauses, each with its expiry. A new pause time replaces the old one; zero resumes the class.
 #[derive(Clone, Debug)]
 pub struct Paused {
     rate: BitRate,
@@ -33,7 +32,7 @@ pub struct Resumed {
 }
 
 impl Paused {
-    /// Creates the state of a port with this line rate, whose peer pauses no class.
+    /// Creates the state of a port with this line rate, without pauses.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {
@@ -46,7 +45,7 @@ impl Paused {
         }
     }
 
-    /// Changes the port's line rate, which determines the duration of a pause quantum (512 bit times).
+    /// Changes the line rate, which determines the length of a pause quantum (512 bit times).
     pub fn set_rate(&mut self, rate: BitRate) {
         self.rate = rate;
     }
@@ -129,7 +128,7 @@ impl Paused {
         self.times[class.index()].ended
     }
 
-    /// Returns for how long `class` was paused in total until `now`. Call [`Paused::expire`] first.
+    /// Returns how long `class` was paused in total until `now`. Call [`Paused::expire`] first.
     #[must_use]
     pub fn total(&self, now: Nanos, class: Class) -> Nanos {
         self.times[class.index()].total + self.since(class).map_or(Nanos::ZERO, |since| now.since(since))
@@ -261,8 +260,8 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. The article's "CEV 0x1000" means 0000
-    /// 1000 in binary.
+    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. The article's class-enable vector "CEV
+    /// 0x1000" means 0000 1000 in binary.
     #[test] // proves: pause-timing
     fn pause_time_matches_article_on_dscp_based_pfc() {
         let frame_with = |quanta| {

@@ -1,12 +1,12 @@
-//! Class rates (GFC) that this switch requests from the peer ([`RequestedRates`]), and that the peer requests from this
-//! switch ([`KeptRates`]).
+//! Class rates (GFC) that this switch requests from its peer ([`RequestedRates`]), and the peer from this switch
+//! ([`KeptRates`]).
 //!
-//! As in PFC, changes are sent at once, the last value counts, and limits expire unless refreshed.
+//! As in PFC, changes are sent at once, the last value sent counts, and limits expire unless refreshed.
 
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Rate step of each class: the step requested from the peer, and the step last sent.
+/// Each class's rate step requested from the peer, and the step last sent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
@@ -61,7 +61,7 @@ impl RequestedRates {
         self.due
     }
 
-    /// Advances to `now`, at which the refresh of a rate limit may fall due.
+    /// Advances to `now`; refreshes of limits may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -70,7 +70,7 @@ impl RequestedRates {
         }
     }
 
-    /// Returns a rate frame with all limits in force, and full rate for limits that end.
+    /// Returns a rate frame with all current limits, and full rate for limits that end.
     pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
         let limited = |class: &Class| {
             self.wanted[class.index()] != RateStep::FULL || self.announced[class.index()] != RateStep::FULL
@@ -93,7 +93,7 @@ impl RequestedRates {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Returns the time of the next refresh of a rate limit.
+    /// Returns when a rate limit is refreshed next.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {
@@ -101,7 +101,7 @@ impl RequestedRates {
     }
 }
 
-/// Rate steps that the peer requested and this switch obeys, with their expiry.
+/// Rate steps that the peer requests and this switch obeys, with their expiry.
 #[derive(Clone, Debug)]
 pub struct KeptRates {
     line: BitRate,
@@ -112,7 +112,7 @@ pub struct KeptRates {
 }
 
 impl KeptRates {
-    /// Creates the state of a port with this line rate, whose peer requests no limit.
+    /// Creates the state of a port with this line rate, without limits.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -123,7 +123,7 @@ impl KeptRates {
         }
     }
 
-    /// Changes the port's line rate, which determines the duration of a pause quantum (512 bit times).
+    /// Changes the line rate, which determines the length of a pause quantum (512 bit times).
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }

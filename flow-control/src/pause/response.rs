@@ -1,8 +1,8 @@
-//! Response of a peer to XOFF: bytes of a class after the decision to pause it, and their delay.
+//! Response of a peer to XOFF: how many bytes of a class still arrive after the decision to pause it, and how late.
 //!
-//! Headroom ([`crate::headroom`]) implies a limit in bytes, and the time in which the line carries them. More bytes
-//! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that it
-//! stops late or never. After a stall beyond this switch's budget, the peer is not blamed during one time limit.
+//! Headroom ([`crate::headroom`]) sets two limits: bytes, and the time in which the line carries them. More bytes
+//! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that the
+//! peer stops late or never. After a stall of this switch beyond its budget, the peer is not blamed for one time limit.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -19,7 +19,7 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Received frames of a paused class, compared with the limits of an obedient peer.
+/// Received frames of a paused class, compared with an obedient peer's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Judgement {
@@ -52,7 +52,7 @@ impl Response {
         }
     }
 
-    /// Applies the limits of a newly declared peer. If they differ, the peer is not blamed during current pauses.
+    /// Applies a newly declared peer's limits. If they differ, the peer is not blamed during current pauses.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -80,8 +80,8 @@ impl Response {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of the last overlong
-    /// stall.
+    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of this switch's last
+    /// overlong stall.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);

@@ -1,11 +1,10 @@
 //! Detection of classes that a peer keeps paused nearly all the time, in one pause or many.
 //!
 //! While pauses last, the port is sampled about every millisecond. A class is at a standstill if it was blocked in all
-//! but [`FREE_MAX`] of the last [`LOOKS`] samples. A class that may send a few thousandths of the time is nearly always
-//! found, one that may send a tenth hardly ever.
+//! but [`FREE_MAX`] of the last [`LOOKS`] samples.
 //!
-//! Samples count instead of time, because a stalled switch may miss the end of a pause. Their spacing varies, so that
-//! few rhythms of pauses escape.
+//! Samples count instead of time, because a stalled switch may miss the end of a pause. Their spacing varies, because
+//! pauses in step with evenly spaced samples could go unnoticed.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -40,7 +39,7 @@ impl Standstill {
         self.classes
     }
 
-    /// Returns the time at which the port is sampled next.
+    /// Returns when the port is sampled next.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }
@@ -73,7 +72,7 @@ impl Standstill {
         self.next_look = if is_over { Nanos::NEVER } else { now.after(self.period()) };
     }
 
-    /// Returns the time to the next sample. Multiples of the golden ratio spread samples evenly.
+    /// Returns the time to the next sample, 0.5 to 1.55 ms. Multiples of the golden ratio spread these times evenly.
     fn period(&self) -> Nanos {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         PERIOD_MIN.after(Nanos(self.looks.wrapping_mul(GOLDEN) >> (64 - BETWEEN_BITS)))

@@ -12,8 +12,7 @@ use crate::testing::port_settings;
 
 pub(super) const C3: Class = Class::ALL[3];
 
-/// Test bench: a policy and a buffer of five ports. XOFF and XON are 20,000 and 10,000 bytes at ingress, 10,000 and
-/// 8,000 at egress.
+/// Policy and buffer of five ports. XOFF and XON are 20,000 and 10,000 bytes at ingress, 10,000 and 8,000 at egress.
 pub(super) struct Bench {
     pub(super) buffer: Buffer,
     pub(super) policy: Policy,

@@ -56,7 +56,7 @@ impl Blame {
         !self.blames[egress.index()].is_empty()
     }
 
-    /// Lets egress port o (`egress`) blame ingress port i (`port`): sets E(i,o,p) to 1.
+    /// Sets E(i,o,p) to 1: egress port o (`egress`) blames ingress port i (`port`).
     pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
         if port == egress || self.blames[egress.index()].contains(port) {
             return;
@@ -71,7 +71,7 @@ impl Blame {
         }
     }
 
-    /// Ends all blame by egress port o: sets E(i,o,p) to 0 for every ingress port i.
+    /// Sets E(i,o,p) to 0 for every ingress port i.
     pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let blames = std::mem::take(&mut self.blames[egress.index()]);
         for port in blames.iter() {

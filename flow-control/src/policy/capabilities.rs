@@ -4,7 +4,7 @@ use super::Intent;
 use crate::cause::Trigger;
 use crate::settings::PortSettings;
 
-/// Filter for intents that cannot be executed. Only custom policies request such intents.
+/// Filter of intents that cannot be executed. Only custom policies request them.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     ports: Box<[Port]>,
@@ -26,7 +26,7 @@ impl Capabilities {
         Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Removes intents of class `by` that cannot be executed; returns their number.
+    /// Removes intents of class `by`'s policy that cannot be executed; returns their number.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));
@@ -42,7 +42,7 @@ impl Capabilities {
             Intent::Rate { port, class, .. } => {
                 class == by && self.pausable_port(by, port, class).is_some_and(|port| port.keeps_rates)
             }
-            // Refuse flow pauses of custom policies, because only the built-in OFC can name the flows.
+            // Refuse pauses of flows: only the built-in OFC can name the flows.
             Intent::PauseFlows { .. } | Intent::ResumeFlows { .. } => false,
         }
     }

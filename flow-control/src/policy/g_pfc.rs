@@ -1,7 +1,7 @@
 //! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as the OFC paper's
 //! evaluation describes it.
 //!
-//! At a fraction of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class
+//! At a fraction of XOFF, a class pauses the port's lower lossless classes; at XOFF it is paused itself. A class
 //! resumes when no class requests its pause. The description leaves open when lower classes resume: here, below a
 //! second fraction of XOFF.
 
@@ -65,7 +65,8 @@ impl GPfc {
         }
         let own = self.pfc.class();
         let held = buffer.ingress(port, own);
-        // Skip empty queues: in shared memory XOFF may be zero bytes if the pool is exhausted, and empty queues would be at XOFF.
+        // Skip empty queues: with the shared pool exhausted, XOFF may be zero bytes, and an empty queue would be at
+        // XOFF.
         if held > Bytes::ZERO && held >= self.pause_lower.of(buffer.xoff(port, own)) {
             self.holding.insert(port);
             let xoff = |class| Intent::Xoff { port, class, trigger: Trigger::Higher(own) };

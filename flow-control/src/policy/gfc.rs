@@ -8,8 +8,8 @@
 //! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never quite stops, which breaks deadlocks.
 //! Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
-//! Step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). The paper leaves this open;
-//! without a distance, each frame could cause a rate frame.
+//! Step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). The paper leaves the end open;
+//! without such a distance, each frame could cause a rate frame.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 
@@ -19,7 +19,7 @@ use crate::buffer::Buffer;
 use crate::settings::{FlowControl, GfcSettings, SwitchSettings, ports_where};
 
 impl GfcSettings {
-    /// Returns T(k) in bytes, k = 1 to the last step.
+    /// Returns the queue lengths T(k) in bytes at which the steps begin, k = 1 to the last.
     pub fn thresholds(&self, xoff: Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let ladder = Ladder::new(self, xoff);
         (1..=self.steps).map(move |k| ladder.begins(k))

@@ -1,5 +1,5 @@
-//! Tests of margins. A policy's margin is the change of occupancy of which it need not be notified. A policy that
-//! misses events within its margin must have the same intents and state as one that gets all events.
+//! Tests of margins: a policy that misses events within its margin must have the same intents and state as one that
+//! gets all events.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 

@@ -36,7 +36,7 @@ pub use crate::buffer::Margin;
 pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Number that stands for a flow without an entry in OFC's table.
+/// Number in place of a flow without an entry in OFC's table.
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// Policy of one class.
@@ -80,7 +80,7 @@ impl Policy {
         }
     }
 
-    /// Returns the tables of OFC if this policy is OFC.
+    /// Returns OFC's tables if this policy is OFC.
     #[must_use]
     pub const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
@@ -108,8 +108,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many more frames and bytes may pass without a call of `observe` for such an `event`, because they
-    /// change nothing. For received frames, this holds only below XOFF.
+    /// Returns for how many more frames and bytes `observe` need not be called with such an `event`: they change
+    /// nothing. For received frames, valid only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {

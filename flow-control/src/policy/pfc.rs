@@ -44,7 +44,7 @@ impl Pfc {
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        // Skip empty queues: in shared memory their XOFF may be zero, and without a frame no departure would end the pause.
+        // Skip empty queues: in shared memory their XOFF may be zero, and no departure would end the pause.
         let class = self.class;
         for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
             self.observe(Event::Received { ingress }, buffer, intents);

@@ -1,8 +1,8 @@
-//! Shadow policies get the acting policy's events, but have no effect. They show which peers they would have paused,
-//! and when.
+//! Shadow policies get the acting policy's events, but have no effect. Counters show which peers they would have
+//! paused.
 //!
-//! A lost frame counts against a shadow that had not requested a pause of the sender. A shadow of OFC also receives the
-//! peers' flow pauses, and has flow tables of its own.
+//! A lost frame counts against a shadow that requested no pause of the frame's sender. A shadow of OFC also gets the
+//! peers' flow pauses, and has its own flow tables.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
@@ -13,7 +13,7 @@ use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Policies for all classes that observe events, but have no effect.
+/// Policies of all classes that observe events, but have no effect.
 #[derive(Debug)]
 pub struct Shadow {
     policies: [Policy; CLASSES],
@@ -41,7 +41,7 @@ impl Shadow {
         }
     }
 
-    /// Ends the pauses that this shadow requests, and starts its `successor` with the frames in the buffer.
+    /// Ends this shadow's pauses, and starts its `successor` with the frames in the buffer.
     pub fn give_way(
         &mut self,
         successor: &mut Shadow,
@@ -69,7 +69,7 @@ impl Shadow {
         }
     }
 
-    /// Returns whether the shadow now requests a pause of `class` at the peer of `port`.
+    /// Returns whether the shadow now requests a pause of `class` by `port`'s peer.
     pub fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()
     }

@@ -4,7 +4,7 @@ use super::share::Share;
 use crate::settings::{ClassSettings, PolicyKind, PolicySettings};
 
 impl PolicyKind {
-    /// Returns the named thresholds of a lossless class, besides XOFF and XON. Fractions of XOFF assume dedicated
+    /// Returns the named thresholds of a lossless class besides XOFF and XON. Fractions of XOFF assume dedicated
     /// memory.
     #[must_use]
     pub fn thresholds(self, class: &ClassSettings, policy: &PolicySettings) -> Vec<(&'static str, Bytes)> {

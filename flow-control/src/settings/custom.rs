@@ -12,7 +12,7 @@ pub trait PolicyFactory: Debug + Send + Sync {
     /// Creates the policy of `class`, which must allocate all its memory now.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether one worker must handle both ingress and egress of a frame. Policies get events of their own
+    /// Returns whether one worker must handle both ingress and egress of a frame: policies get events of their own
     /// worker only.
     fn needs_one_worker(&self) -> bool {
         true

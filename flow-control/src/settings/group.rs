@@ -11,7 +11,7 @@ pub const WEIGHT_MAX: u16 = 256;
 #[allow(missing_docs)] // the names say it
 pub struct GroupSettings {
     pub name: String,
-    /// Weighted ports, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
+    /// Ports of the group, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
     pub members: Vec<Member>,
     pub spread: Spread,
     /// True for uplinks: no frame passes between members of groups with this flag.
@@ -30,7 +30,6 @@ pub struct Lacp {
     pub short_timeout: bool,
 }
 
-/// Weighted port of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Member {
@@ -46,11 +45,11 @@ pub enum Spread {
     Flow,
     /// Each frame takes the next path, in an order of this kind.
     Frame(Turns),
-    /// Each frame takes a random path with few queued bytes of the frame's class and higher ones (DeTail).
+    /// Each frame takes a random path with few queued bytes of its class and higher ones (DeTail).
     Adaptive {
         /// Bytes in a queue below which its path is preferred.
         low: Bytes,
-        /// Bytes in a queue below which its path is used if no path is preferred. Otherwise all paths are used.
+        /// Bytes in a queue below which its path is used if none is preferred. Otherwise all paths are used.
         high: Bytes,
     },
 }

@@ -23,7 +23,6 @@ use xoff_wire::PathHash;
 use xoff_wire::flow::mix;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
 
-/// Settings of a switch.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchSettings {
@@ -41,7 +40,7 @@ pub struct SwitchSettings {
     pub vlans: Vec<VlanSettings>,
     /// Groups of ports, at most 256.
     pub groups: Vec<GroupSettings>,
-    /// VLANs that have a router, each with the router's MAC address.
+    /// VLANs with a router, and the router's MAC address in each.
     pub routed_vlans: Vec<(u16, MacAddr)>,
     pub multicast: MulticastSettings,
     pub qcn: QcnSettings,
@@ -74,15 +73,13 @@ pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings)
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts a flooded frame once, so no other
-/// limit bounds its copies.
+/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts such a frame once, so nothing else
+/// limits its copies.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
-/// Maximum queued frames from the host at each router interface. They count at no ingress queue, so no other limit
-/// bounds them.
+/// Maximum queued frames from the host at each router interface. No ingress queue counts or limits them.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
-/// Settings of a VLAN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct VlanSettings {
@@ -115,7 +112,7 @@ pub enum LoopDetection {
     Off,
     #[default]
     Alert,
-    /// Loops are reported. The higher-numbered port, if it has this setting, is kept out of floods for some time.
+    /// Loops are reported; the higher-numbered port, if it has this setting, is kept out of floods for some time.
     Block,
 }
 
@@ -149,11 +146,11 @@ pub struct FdbSettings {
     pub ageing: Option<Nanos>,
     /// Stations that never move or age: (VID, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
-    /// Seed of the address hash, identical in all workers.
+    /// Seed of the address hash; all workers use the same.
     pub seed: HashSeed,
 }
 
-/// Secret seed of the address hash, which keeps attackers from choosing addresses that collide with a station's.
+/// Secret seed of the address hash: attackers must not be able to choose addresses that collide with a station's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(pub [u64; 2]);
 
@@ -173,7 +170,7 @@ impl std::fmt::Debug for HashSeed {
     }
 }
 
-/// Event at which a frame stops counting at ingress.
+/// Event from which on a frame no longer counts at ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
     /// The frame counts until it is transmitted, as in shared-memory switches and OFC.
@@ -186,11 +183,11 @@ pub enum Accounting {
 /// Handling of frames for full egress queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The frame is dropped (CaPFC's PFC_wdrop).
+    /// Frames for a full egress queue are dropped (CaPFC's PFC_wdrop).
     #[default]
     Drop,
-    /// The pipeline halts for all ports and classes while its first frame has no room (CaPFC's PFC_wstop). Requires one
-    /// worker.
+    /// The pipeline halts for all ports and classes while its first frame's egress queue is full (CaPFC's PFC_wstop).
+    /// Requires one worker.
     Stop,
 }
 
@@ -205,7 +202,6 @@ impl WhenFull {
     }
 }
 
-/// Settings of a port.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct PortSettings {
@@ -213,7 +209,7 @@ pub struct PortSettings {
     /// MAC address, source of control frames.
     pub mac: MacAddr,
     pub speed: BitRate,
-    /// Maximum rate at which the port sends, if it is below the line rate.
+    /// Maximum sending rate of the port, if below the line rate.
     pub max_rate: Option<BitRate>,
     /// Longest frame in bytes, without FCS and [`xoff_wire::units::TAGS`].
     pub mtu_frame: u32,
@@ -228,7 +224,7 @@ pub struct PortSettings {
     /// VLAN of untagged and priority-tagged frames; with `None`, they are dropped.
     pub pvid: Option<u16>,
     pub learning: bool,
-    /// Maximum learned addresses; frames of other stations are still forwarded.
+    /// Maximum learned addresses. Frames of other stations are still forwarded.
     pub learn_limit: Option<usize>,
     pub storm_limit: StormLimit,
     pub loop_detection: LoopDetection,
@@ -254,11 +250,11 @@ pub struct PortSettings {
     pub pause_time: Quanta,
     /// Interval of XOFF repetitions during a pause.
     pub refresh: Nanos,
-    /// Layer-1 bytes that a late worker may send above line rate to catch up.
+    /// Maximum layer-1 bytes sent above line rate to catch up after the port's worker was late.
     pub burst: Bytes,
-    /// Maximum layer-1 bytes in the driver, which a pause cannot stop.
+    /// Maximum layer-1 bytes in the driver, where a pause cannot stop them.
     pub commit: Bytes,
-    /// Computed headroom: maximum bytes of a class after XOFF from a peer as declared. With [`Bytes::MAX`], the peer is
+    /// Computed headroom: maximum bytes of a class after XOFF, if the peer is as declared. [`Bytes::MAX`]: the peer is
     /// never blamed.
     pub past_xoff: Bytes,
     pub peer_response: Nanos,
@@ -276,7 +272,7 @@ pub enum Lldp {
     Kernel,
 }
 
-/// Use of the neighbour's DCBX announcements; ignored by the dataplane.
+/// Use of the neighbour's DCBX announcements. The dataplane ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Dcbx {
@@ -314,7 +310,7 @@ pub enum Trust {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum FlowControl {
-    /// PFC (802.1Qbb) per class. Asymmetric flow control is `obey` with all classes, and `send` with the lossless ones.
+    /// PFC (802.1Qbb) per class. For asymmetric flow control, `obey` has all classes, `send` the lossless ones.
     Pfc {
         obey: ClassSet,
         /// Classes for which XOFF is sent; all of them are lossless.
@@ -338,13 +334,13 @@ pub struct ClassSettings {
     pub xon: Bytes,
     /// Bytes that the ingress queue may hold beyond `xoff`; zero in a lossy class.
     pub headroom: Bytes,
-    /// Ingress frames at which XOFF is also sent, because small frames use up slots. `u32::MAX` means no limit.
+    /// Ingress frames at which XOFF is also sent: small frames use up frame slots. `u32::MAX` means no limit.
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
     /// Egress queue length at which [`WhenFull`] applies to a frame.
     pub egress_max: Bytes,
-    /// Maximum frames in the egress queue, because small frames use up slots. `u32::MAX` means no limit.
+    /// Maximum frames in the egress queue: small frames use up frame slots. `u32::MAX` means no limit.
     pub egress_max_frames: u32,
     pub egress_reserve: Bytes,
     /// Egress queue length from which some policies count arrivals.
@@ -379,12 +375,12 @@ pub struct EcnSettings {
 #[allow(missing_docs)] // the names say it
 pub struct PuntLimit {
     pub rate: u32,
-    /// Maximum number of frames at once after an idle time.
+    /// Maximum number of frames punted at once after an idle time.
     pub burst: u32,
 }
 
 impl PuntLimit {
-    /// Default limit: enough for the periodic frames of neighbours, and for a burst from all of them.
+    /// Default limit, which suffices for neighbours' periodic frames, and a burst from all of them.
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
@@ -393,11 +389,11 @@ impl PuntLimit {
 #[allow(missing_docs)] // the names say it
 pub struct WatchdogSettings {
     pub action: WatchdogAction,
-    /// Time without sending after which a paused class with queued frames is in a pause storm.
+    /// Time without sending after which a paused class with queued frames has a pause storm.
     pub detect: Nanos,
     /// Time without a pause that ends the storm.
     pub restore: Nanos,
-    /// Minimum share of `detect`, in percent, that pauses must fill for a storm; 100 means one unbroken pause.
+    /// Share of `detect` in percent that pauses must fill for a storm; 100 means one unbroken pause.
     pub share: u8,
 }
 
@@ -442,7 +438,7 @@ impl WatchdogAction {
     }
 }
 
-/// Order of frames within an egress queue.
+/// Order of frames in an egress queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum QueueKind {

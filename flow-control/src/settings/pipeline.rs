@@ -31,8 +31,8 @@ impl FrameRate {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns the start time of the next frame after one at `at`, and the new carry (`owed`): the rounded-off fraction
-    /// of a nanosecond, in 1 / rate ns.
+    /// Returns when the frame after one at `at` starts, and the new carry `owed`: the fraction of a nanosecond rounded
+    /// off, in units of 1 ns / rate.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;
@@ -40,7 +40,7 @@ impl FrameRate {
     }
 }
 
-/// Order of frames of an ingress port.
+/// Order in which frames of one ingress port enter the pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum IngressOrder {

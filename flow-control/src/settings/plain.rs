@@ -1,4 +1,4 @@
-//! Base settings for simulators, benchmarks and tests, to be adapted as in `PortSettings { pvid: None,
+//! Base settings of simulators, benchmarks and tests, adapted as in `PortSettings { pvid: None,
 //! ..PortSettings::plain(..) }`.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
@@ -43,7 +43,7 @@ impl SwitchSettings {
 }
 
 impl PortSettings {
-    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends XOFF for lossless classes. The
+    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause, and sends XOFF for lossless classes. Its
     /// driver may hold two long frames.
     #[must_use]
     pub fn plain(

@@ -2,7 +2,6 @@ use xoff_wire::units::{Class, Nanos};
 
 use super::{Accounting, Custom, QueueKind, SwitchSettings};
 
-/// Kind of a flow-control policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum PolicyKind {
@@ -114,8 +113,8 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct PolicySettings {
-    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: blamed ports have at least this share of a congested queue's
-    /// arrivals (Table II: 0.8).
+    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: blamed ports have at least this share of arrivals at a
+    /// congested queue (Table II: 0.8).
     pub capfc_cut: f64,
     pub capfc_count_unit: CountUnit,
     pub ofc: OfcSettings,

@@ -4,8 +4,7 @@ use xoff_wire::units::{Bytes, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct QcnSettings {
-    /// Classes sampled at ingress ports: frames count until they leave the switch (the QCN paper's input buffer,
-    /// section II).
+    /// Classes sampled at ingress: frames count until they leave the switch (the QCN paper's input buffer, section II).
     pub ingress: ClassSet,
     /// Classes sampled at egress ports, as in the standard; disjoint from `ingress`.
     pub egress: ClassSet,
@@ -14,7 +13,7 @@ pub struct QcnSettings {
     pub weight: u32,
     /// Is: bytes between samples of an uncongested buffer.
     pub sample_every: Bytes,
-    /// Maximum jitter of the sampling interval in percent, which keeps sampling from locking to periodic traffic.
+    /// Maximum jitter of the sampling interval in percent; it keeps sampling out of step with periodic traffic.
     pub jitter_percent: u8,
     /// Minimum arriving frames between two CNMs (section V of the QCN paper).
     pub frames_per_cnm: u32,

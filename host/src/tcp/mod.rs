@@ -1,4 +1,4 @@
-//! TCP endpoints as state machines, without socket and clock. A driver passes in the time and received segments.
+//! TCP endpoints as state machines, without socket and clock: a driver passes in the time and received segments.
 //!
 //! ```text
 //! Sender ----- Transmission, as TcpFrame ----> Receiver

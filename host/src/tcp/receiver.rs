@@ -5,7 +5,7 @@ use super::settings::TcpSettings;
 
 /// Maximum number of SACK blocks in an acknowledgement with a timestamp.
 const BLOCKS: usize = 3;
-/// Number of segments acknowledged at once after a first congestion mark, as in Linux.
+/// Number of segments acknowledged one by one after a first congestion mark, as in Linux.
 const QUICK_AFTER_MARK: u32 = 2;
 
 /// SACK blocks, the most recent first. Each has its first segment, and the segment after its last.
@@ -24,8 +24,8 @@ impl Blocks {
         }
     }
 
-    /// Returns true if the first block reports a segment received twice (RFC 2883). Such a block is below `next`, or
-    /// part of the second block.
+    /// Returns whether the first block reports a segment received twice (RFC 2883): it is below `next`, or part of the
+    /// second block.
     #[must_use]
     pub fn has_duplicate(&self, next: u32) -> bool {
         match self.as_slice() {
@@ -56,8 +56,8 @@ pub struct Ack {
     pub blocks: Blocks,
     /// True if the acknowledgement echoes a congestion mark (ECE).
     pub is_marked: bool,
-    /// Timestamp of the first segment that this acknowledgement answers. If that segment is out of order, RFC 7323
-    /// would echo an earlier timestamp.
+    /// Timestamp of the first segment that this acknowledgement answers. RFC 7323 would echo an earlier one if that
+    /// segment is out of order.
     pub echo: u32,
 }
 
@@ -75,7 +75,7 @@ pub struct Arrival {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     expected: u32,
-    /// Disjoint blocks of segments after `expected`, the most recent last.
+    /// Disjoint blocks of segments after `expected`, the latest last.
     blocks: Vec<(u32, u32)>,
     pending: u32,
     quick: u32,
@@ -147,7 +147,8 @@ impl Receiver {
         (self.due <= now && self.pending > 0).then(|| self.acknowledge(settings, None))
     }
 
-    /// Updates the echo of marks. In DCTCP (RFC 8257 section 3.2), a change of marks causes an acknowledgement of the earlier segments.
+    /// Updates the echo of marks. With DCTCP (RFC 8257 section 3.2), a change between marked and unmarked segments
+    /// first acknowledges the earlier segments.
     fn note_mark(&mut self, settings: &TcpSettings, arrival: &Arrival) -> Option<Ack> {
         if self.is_dctcp {
             let first = (arrival.is_marked != self.echoes && self.pending > 0)
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!((receiver.deadline(), receiver.expire(&settings, due)), (Nanos::NEVER, None));
     }
 
-    /// RFC 3168 keeps ECE until CWR. DCTCP acknowledges each change of marks at once, with the old mark first.
+    /// RFC 3168 repeats ECE until CWR. DCTCP acknowledges each change of marks at once, first with the old mark.
     #[test]
     fn ecn_echo_follows_rfc_3168_and_dctcp() {
         for (control, expected) in [

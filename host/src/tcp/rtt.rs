@@ -9,7 +9,6 @@ pub struct Rtt {
     smoothed: Option<Nanos>,
     variation: Nanos,
     timeout: Nanos,
-    /// Number of time-outs since the last sample.
     backoff: u32,
 }
 
@@ -42,7 +41,6 @@ impl Rtt {
         self.backoff += 1;
     }
 
-    /// Returns true if a time-out has occurred since the last sample.
     #[must_use]
     pub const fn is_backed_off(&self) -> bool {
         self.backoff > 0
@@ -74,7 +72,7 @@ mod tests {
         rtt.sample(&settings, Nanos(800));
         assert_eq!((rtt.smoothed(), rtt.timeout(&settings)), (Some(Nanos(800)), Nanos(2_400)));
         rtt.sample(&settings, Nanos(1_600));
-        // Variation 3/4 * 400 + 1/4 * 800 = 500; smoothed 7/8 * 800 + 1/8 * 1600 = 900.
+        // Variation: 3/4 * 400 + 1/4 * 800 = 500; smoothed: 7/8 * 800 + 1/8 * 1600 = 900.
         assert_eq!((rtt.smoothed(), rtt.timeout(&settings)), (Some(Nanos(900)), Nanos(2_900)));
         let backed_off = [(); 6].map(|()| {
             rtt.back_off();

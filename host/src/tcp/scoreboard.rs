@@ -1,4 +1,4 @@
-//! State of each segment that was sent, but is not acknowledged cumulatively.
+//! State of each segment sent but not acknowledged cumulatively.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,6 @@ use xoff_wire::units::Nanos;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Time of the segment's last transmission.
     pub(super) at: Nanos,
     pub(super) is_sacked: bool,
     pub(super) is_lost: bool,
@@ -18,9 +17,9 @@ pub(super) struct Sent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) segments: u32,
-    /// Number of the acknowledged segments that had not been acknowledged selectively before.
+    /// Acknowledged segments that were not acknowledged selectively before.
     pub(super) fresh: u32,
-    /// Transmission time of the first acknowledged segment; `None` if one was retransmitted, which may have delayed the acknowledgement.
+    /// Sending time of the first acknowledged segment; `None` if a retransmission may have delayed the acknowledgement.
     pub(super) sent: Option<Nanos>,
 }
 
@@ -29,11 +28,11 @@ pub(super) struct Scoreboard {
     first: u32,
     sent: VecDeque<Sent>,
     sacked: u32,
-    /// Number of duplicate acknowledgements. Each stands for a delivered segment.
+    /// Duplicate acknowledgements, each of which stands for a delivered segment.
     duplicates: u32,
     lost: u32,
     resent: u32,
-    /// First segment that may be lost and not yet retransmitted.
+    /// Lowest segment that may be lost and not yet retransmitted.
     repair_from: u32,
 }
 
@@ -50,7 +49,7 @@ impl Scoreboard {
         u32::try_from(self.sent.len()).unwrap_or(u32::MAX)
     }
 
-    /// Estimates the number of segments in the network (RFC 6675).
+    /// Estimates how many segments are in the network (RFC 6675).
     pub(super) fn in_flight(&self) -> u32 {
         (self.len() + self.resent).saturating_sub(self.sacked + self.duplicates + self.lost)
     }
@@ -114,7 +113,8 @@ impl Scoreboard {
             delivered.sent = None;
         }
         self.repair_from = self.repair_from.max(self.first);
-        // Each segment acknowledged here, except the first, had caused a counted duplicate acknowledgement (RFC 6582).
+        // All but the first of these segments had caused a duplicate acknowledgement each, which counted them as
+        // delivered (RFC 6582).
         let duplicates = self.duplicates.min(delivered.segments.saturating_sub(1));
         self.duplicates -= duplicates;
         delivered.fresh -= duplicates.min(delivered.fresh);
@@ -135,7 +135,7 @@ impl Scoreboard {
         self.duplicates = self.duplicates.min(self.len().saturating_sub(self.lost.max(1)));
     }
 
-    /// Marks a segment as acknowledged selectively. Returns its former state if it was not marked yet.
+    /// Marks a segment as acknowledged selectively. Returns its former state if it was not yet marked.
     pub(super) fn sack(&mut self, segment: u32) -> Option<Sent> {
         let sent = self.get_mut(segment).filter(|sent| !sent.is_sacked)?;
         let before = *sent;
@@ -146,7 +146,7 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Marks a segment or its retransmission as lost. Returns true if it was in flight.
+    /// Marks a segment or its retransmission as lost. Returns whether it was in flight.
     pub(super) fn lose(&mut self, segment: u32) -> bool {
         let Some(sent) = self.get_mut(segment).filter(|sent| !sent.is_sacked) else { return false };
         let (was_lost, was_resent) = (sent.is_lost, sent.is_resent);
@@ -157,7 +157,6 @@ impl Scoreboard {
         !was_lost || was_resent
     }
 
-    /// Returns the first lost segment that has not been retransmitted.
     pub(super) fn next_repair(&mut self) -> Option<u32> {
         if self.lost == self.resent {
             return None;

@@ -11,7 +11,7 @@ use recovery::{Proportional, Rack};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// Number of the data segment; `None` for a SYN.
+    /// Number of a data segment; `None` for a SYN.
     pub segment: Option<u32>,
     pub is_again: bool,
     /// True if a switch may mark the segment (ECT).
@@ -20,7 +20,7 @@ pub struct Transmission {
     pub is_reduced: bool,
 }
 
-/// State of a connection that is kept from one flow to the next.
+/// State of a connection that the next flow on it inherits.
 #[derive(Clone, Debug)]
 pub struct Path {
     window: u32,
@@ -32,7 +32,7 @@ pub struct Path {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The SYN must be sent, or is unanswered.
+    /// The SYN is unsent or unanswered.
     Connecting {
         is_sent: bool,
         at: Nanos,
@@ -40,9 +40,8 @@ enum State {
     Open,
     /// A congestion mark has reduced the window.
     Reducing,
-    /// Loss recovery: segments found to be lost are sent again.
+    /// Loss recovery: segments found lost are sent again.
     Recovering,
-    /// A time-out has expired, and lost segments are sent again.
     TimedOut,
 }
 
@@ -56,13 +55,14 @@ pub struct Sender {
     threshold: u32,
     control: Control,
     rtt: Rtt,
-    /// Next new segment when the state was entered. Its acknowledgement ends the state.
+    /// Next unsent segment when the state began. An acknowledgement of all earlier segments ends the state; of this
+    /// one, too, in `Reducing`.
     high: u32,
-    /// Next new segment at the last loss recovery; earlier losses belong to that recovery.
+    /// Next unsent segment at the last loss recovery, to which earlier segments' losses belong.
     repaired: Option<u32>,
     proportional: Proportional,
     rack: Rack,
-    /// Maximum number of outstanding segments in the current window of data, and the segment that ends it.
+    /// Maximum of outstanding segments in the current window of data, and the segment that ends it.
     usage: (u32, u32),
     timeout_at: Nanos,
     is_reduced: bool,
@@ -71,7 +71,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates the sender of a flow, on an idle connection or a new one (`None`).
+    /// Creates a flow's sender, on an idle connection or a new one (`None`).
     #[must_use]
     pub fn new(settings: &TcpSettings, segments: u32, now: Nanos, path: Option<Path>) -> Sender {
         let is_new = path.is_none();
@@ -139,7 +139,7 @@ impl Sender {
         self.timeouts
     }
 
-    /// Returns the congestion window in segments.
+    /// Returns the congestion window, in segments.
     #[must_use]
     pub const fn window(&self) -> u32 {
         self.window
@@ -155,13 +155,13 @@ impl Sender {
         &self.control
     }
 
-    /// Returns the time at which a timer expires, or [`Nanos::NEVER`].
+    /// Returns when a timer expires, or [`Nanos::NEVER`].
     #[must_use]
     pub fn deadline(&self) -> Nanos {
         self.timeout_at.min(self.rack.reorder_at)
     }
 
-    /// Returns true if there is a segment to send, and the windows permit it.
+    /// Returns whether there is a segment to send and the windows permit it.
     #[must_use]
     pub fn can_send(&mut self) -> bool {
         if let State::Connecting { is_sent, .. } = self.state {
@@ -205,7 +205,7 @@ impl Sender {
         if self.timeout_at == Nanos::NEVER {
             self.timeout_at = now.after(self.rtt.timeout(&self.settings));
         }
-        // Set CWR on the first new segment (RFC 3168 section 6.1.2).
+        // Report the reduced window (CWR) on a new segment only (RFC 3168 section 6.1.2).
         let is_reduced = !is_again && std::mem::take(&mut self.is_reduced);
         let is_ecn_capable = self.settings.ecn && !is_again;
         Some(Transmission { segment: Some(segment), is_again, is_ecn_capable, is_reduced })
@@ -241,7 +241,8 @@ impl Sender {
         if ack.blocks.has_duplicate(ack.next) {
             self.rack.received_twice([ack.next, self.board.next()]);
         }
-        // Process SACK blocks in ascending order, as the segments were sent: a lower segment after a higher one would count as reordering.
+        // Process SACK blocks in ascending order, as segments were sent: a lower segment after a higher one would count
+        // as reordered.
         for &(from, to) in ack.blocks.sorted().as_slice() {
             for segment in from.max(ack.next)..to.min(self.board.next()) {
                 if let Some(sent) = self.board.sack(segment) {
@@ -266,7 +267,8 @@ impl Sender {
             let none = self.board.len() == 0;
             self.timeout_at = if none { Nanos::NEVER } else { now.after(self.rtt.timeout(&settings)) };
         }
-        // Require an acknowledgement beyond `high`: one of exactly the segments sent before a reduction may still have ECE.
+        // Require an acknowledgement beyond `high`: one of exactly the segments sent before the reduction may still
+        // carry their ECE.
         let ends = match self.state {
             State::Reducing => ack.next > self.high || self.board.len() == 0,
             State::Open => true,
@@ -312,7 +314,7 @@ impl Sender {
             *is_sent = false;
             return;
         }
-        // Reduce the threshold once per window of data, and again for a time-out after progress (RFC 5681).
+        // Reduce the threshold once per window of data, and again at a time-out after progress (RFC 5681).
         let is_new_window = self.board.first() >= self.high;
         let reduces = match self.state {
             State::Open => true,
@@ -330,7 +332,7 @@ impl Sender {
         (self.board.first()..self.board.next()).for_each(|segment| _ = self.board.lose(segment));
     }
 
-    /// Returns true if the congestion window limits the rate, and not the amount of data.
+    /// Returns whether the congestion window limits the rate, not the amount of data.
     fn is_window_full(&self) -> bool {
         let (sent, _) = self.usage;
         if self.window < self.threshold { sent.saturating_mul(2) > self.window } else { sent >= self.window }

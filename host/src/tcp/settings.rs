@@ -5,11 +5,11 @@ use super::control::Algorithm;
 /// Method to detect lost segments before the retransmission timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
-    /// Detects losses by the delivery time of later segments (RFC 8985, without tail loss probes). Needs selective acknowledgements.
+    /// Delivery time of later segments (RFC 8985, without tail loss probes). Needs selective acknowledgements.
     Rack,
-    /// Detects losses by the number of duplicate acknowledgements, or of later segments acknowledged selectively.
+    /// Number of duplicate acknowledgements, or of later segments acknowledged selectively.
     Duplicates(u32),
-    /// Detects no losses: only time-outs repair them, as in `DeTail`.
+    /// None: only time-outs repair losses, as in `DeTail`.
     Never,
 }
 
@@ -30,18 +30,17 @@ pub struct TcpSettings {
     pub rto_initial: Nanos,
     /// Maximum retransmission time-out, including backoff.
     pub rto_max: Nanos,
-    /// Number of segments received in order for each acknowledgement.
+    /// Number of segments in order per acknowledgement.
     pub ack_every: u32,
     pub ack_delay: Nanos,
-    /// Number of segments at the beginning of a flow that the receiver acknowledges at once.
+    /// Number of first segments of a flow that the receiver acknowledges one by one.
     pub quick_acks: u32,
-    /// Receive window in bytes.
     pub window: Bytes,
-    /// True if data are sent only after the answer to a SYN.
+    /// True if data wait for the answer to a SYN.
     pub handshake: bool,
-    /// True if flows between two hosts reuse idle connections with their congestion windows.
+    /// True if a flow between two hosts reuses an idle connection, with its congestion window.
     pub persistent: bool,
-    /// True if a connection that was idle for a retransmission time-out restarts with at most the initial window (RFC 5681).
+    /// True if a connection idle for a retransmission time-out restarts with at most the initial window (RFC 5681).
     pub idle_restart: bool,
 }
 
@@ -54,8 +53,8 @@ impl TcpSettings {
 }
 
 impl Default for TcpSettings {
-    /// Returns Linux's defaults at an MTU of 1500: CUBIC, initial window 10, RACK, time-outs from 200 ms, and a
-    /// receive window of 6 MiB. ECN, handshakes and reuse of connections are off.
+    /// Returns Linux's defaults at an MTU of 1500: CUBIC, initial window 10, RACK, time-outs from 200 ms, receive
+    /// window of 6 MiB. ECN, handshakes and reuse of connections are off.
     fn default() -> TcpSettings {
         TcpSettings {
             mss: 1_448,

@@ -5,7 +5,8 @@
 //!   | Ethernet | IPv4 | TCP | timestamps | blocks   | payload
 //! ```
 //!
-//! The IPv4 identification and the urgent pointer, which receivers ignore, contain the flow's number at its destination.
+//! The IPv4 identification and the urgent pointer, which receivers ignore, contain the flow's number at its destination
+//! host.
 
 use xoff_wire::units::Nanos;
 
@@ -13,9 +14,9 @@ use super::receiver::{Ack, Arrival, Blocks};
 use super::sender::Transmission;
 use super::settings::TcpSettings;
 
-/// Maximum length in bytes of a TCP header, with timestamps and three SACK blocks.
+/// Maximum length in bytes of a TCP header: timestamps and three SACK blocks.
 pub const HEADER_MAX: usize = 60;
-/// Bytes of Ethernet, IPv4 and TCP headers of a data segment, with timestamps.
+/// Bytes of a data segment's Ethernet, IPv4 and TCP headers, with timestamps.
 pub const AROUND: u32 = 66;
 /// Destination port of data segments.
 pub const PORT: u16 = 5001;
@@ -39,7 +40,7 @@ pub struct TcpHeader {
     pub flags: u8,
     pub window: u16,
     pub number: u32,
-    /// Own timestamp and echoed timestamp, in microseconds.
+    /// Own and echoed timestamp, in microseconds.
     pub timestamps: [u32; 2],
     /// SACK blocks, as sequence numbers.
     pub blocks: Blocks,
@@ -54,7 +55,7 @@ pub enum Kind {
     Ack,
 }
 
-/// Returns the Internet checksum over `bytes` and `others`, the sum of further 16-bit words.
+/// Returns the Internet checksum over `bytes` and `others`, a sum of further 16-bit words.
 #[must_use]
 pub fn checksum(bytes: &[u8], others: u32) -> [u8; 2] {
     let words = bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
@@ -172,7 +173,7 @@ impl TcpHeader {
         FIXED + 12 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
     }
 
-    /// Returns the header as bytes, and its length, for a packet between two IPv4 addresses.
+    /// Returns the header in bytes, and its length, for a packet between two IPv4 addresses.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // at most 60 bytes
     pub fn encode(&self, addresses: [[u8; 4]; 2], payload: u32) -> ([u8; HEADER_MAX], usize) {
@@ -205,7 +206,7 @@ impl TcpHeader {
         (bytes, len)
     }
 
-    /// Returns the upper half of the flow's number, for the IPv4 identification.
+    /// Returns the upper half of the flow's number, which the IPv4 identification carries.
     #[must_use]
     pub const fn identification(&self) -> [u8; 2] {
         let [high, low, ..] = self.number.to_be_bytes();
@@ -244,7 +245,8 @@ const fn sequence_of(segment: u32, mss: u32) -> u32 {
     DATA_FROM.wrapping_add(segment.wrapping_mul(mss))
 }
 
-/// Returns the segment, near the segment `near`, that begins at a sequence number.
+/// Returns the segment that begins at a sequence number. Numbers wrap, so of all such segments it is the nearest to
+/// `near`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // wraps around
 fn segment_at(sequence: u32, mss: u32, near: u32) -> u32 {
     let distance = i64::from(sequence.wrapping_sub(sequence_of(near, mss)) as i32);

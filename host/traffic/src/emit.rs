@@ -1,4 +1,4 @@
-//! Sends single frames repeatedly by a packet socket, so that an AF_XDP host can use the interface at the same time.
+//! Sends single frames repeatedly by a packet socket, so that an AF_XDP host can use the interface, too.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +11,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use xoff_wire::units::{MacAddr, Nanos};
 
-/// Maximum time until the sender notices that it should stop.
+/// Maximum time until the sender notices `stop`.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ impl Link {
         self.send_with(frame, MsgFlags::empty()).map_err(|source| self.refused(source))
     }
 
-    /// Sends a frame, unless the kernel's queues are full. Returns whether the frame was sent.
+    /// Sends a frame unless the kernel's queues are full; returns whether it was sent.
     pub fn try_send(&self, frame: &[u8]) -> Result<bool, LinkError> {
         match self.send_with(frame, MsgFlags::MSG_DONTWAIT) {
             Ok(()) => Ok(true),
@@ -83,12 +83,12 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub every: Nanos,
-    /// Maximum number of rounds. Each round sends every frame once.
+    /// Maximum number of rounds, in each of which every frame is sent once.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set, without catching up. Returns the number of frames sent.
+/// Sends `frames` in turn until `timing` ends or `stop` is set, without catching up; returns how many were sent.
 pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool) -> Result<u64, LinkError> {
     let begin = Instant::now();
     let end = timing.duration.map(|duration| begin + Duration::from_nanos(duration.0));

@@ -1,7 +1,7 @@
 //! Traffic host: an interface, a sender, a sink, and the loop that drives them.
 //!
 //! Under traffic, the loop sleeps a little longer, so that frames are processed in batches and the switch under test
-//! keeps its core. Frames in the kernel can no longer be paused, so the loop passes only a few at a time.
+//! keeps its core. Frames in the kernel can no longer be paused, so the loop hands over only a few at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use super::station::{Station, nap};
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
 
-/// Maximum time until the host notices that it should stop.
+/// Maximum time until the host notices `stop`.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Time for which a host that should stop still sends end markers and pending frames.
+/// Time for which a stopped host still sends end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time for which a host still receives after its last stream and after the last frame.
+/// Time for which a host still receives after its last stream and the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
@@ -39,29 +39,29 @@ pub struct HostOptions {
     pub device: String,
     /// MAC address; `None` for the interface's address.
     pub address: Option<MacAddr>,
-    /// Number that identifies the host in its frames; `None` for the last two bytes of its address.
+    /// Number of the host in its frames; `None` means the last two bytes of its MAC address.
     pub id: Option<u16>,
     pub line: BitRate,
     /// Maximum duration of the run; `None`: until the last stream ends, or the host is stopped.
     pub duration: Option<Nanos>,
-    /// Time without data after which the host ends; `None`: 500 ms after its last stream.
+    /// Time without data after which the host ends; `None` means 500 ms after its last stream.
     pub linger: Option<Nanos>,
     pub obedience: Obedience,
     /// True if 802.3x PAUSE frames pause all classes; false if they are only counted.
     pub obey_802_3x: bool,
     pub obey_flows: bool,
     pub obey_rates: bool,
-    /// Maximum time that streams catch up after a delay by the host itself.
+    /// Maximum time that streams catch up after the host itself was late.
     pub catch_up: Nanos,
     pub promiscuous: bool,
-    /// True if the host announces its address to switches (gratuitous ARP).
+    /// True if the host announces its address to switches by gratuitous ARP.
     pub announce: bool,
-    /// True if streams send end markers, which reports corrected by [`settle`](xoff_host::report::settle) do not need.
+    /// True if streams send end markers. Reports corrected by [`settle`](xoff_host::report::settle) do not need them.
     pub end_markers: bool,
     pub busy: bool,
-    /// Minimum sleep under traffic; longer sleeps process larger batches, but obey pauses later.
+    /// Minimum sleep under traffic. Longer sleeps process larger batches, but obey pauses later.
     pub nap: Nanos,
-    /// Settings of rate limiters; if given, all streams have CN-TAGs, otherwise received CNMs are only counted.
+    /// Settings of rate limiters. With them, all streams have CN-TAGs; with `None`, received CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     pub ring: u32,
 }
@@ -129,7 +129,7 @@ impl Host {
         self.id
     }
 
-    /// Returns properties of the interface, and the settings that it refused.
+    /// Returns the interface's properties, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()
@@ -190,9 +190,9 @@ enum Transmitted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
-    /// The maximum number of frames was received; more may be pending.
+    /// The maximum number of frames was received at once; more may be pending.
     More,
-    /// All pending frames were received; at least one was data.
+    /// All pending frames were received, at least one of them data.
     Data,
     NoData,
 }

@@ -24,13 +24,13 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries. The frame memory has `ring` chunks for each receive queue, `ring`
-    /// for frames to send, and `ring` for received frames in use.
+    /// Opens `device` with rings of `ring` entries. The frame memory has `ring` chunks per receive queue, `ring` for
+    /// frames to send, and `ring` for received frames still in use.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
         Station::with(device, ring, ReceiveChunks::Whole)
     }
 
-    /// Opens `device` like [`Station::open`], with time stamps for [`Station::receive_stamped`].
+    /// Does what [`Station::open`] does, with time stamps for [`Station::receive_stamped`].
     pub fn open_stamped(device: &str, ring: u32) -> Result<Station, XdpError> {
         Station::with(device, ring, ReceiveChunks::Stamped)
     }
@@ -80,7 +80,7 @@ impl Station {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Appends received frames to `frames`, and refills the receive ring. Returns true if more frames may be pending.
+    /// Appends received frames to `frames`, and refills the receive ring. Returns whether more frames may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
@@ -88,7 +88,8 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Receives frames like [`Station::receive`], each with the time at which the kernel got it, if it has a [stamp](Store::take_stamp).
+    /// Receives frames like [`Station::receive`], each with the time at which the kernel got it, if the frame has a
+    /// [stamp](Store::take_stamp).
     pub fn receive_stamped(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) {
         self.port.receive(&mut self.store, RECEIVE_MAX, |store, frame| {
             let stamp = store.take_stamp(&frame);
@@ -138,7 +139,7 @@ impl Station {
         self.port.is_removed()
     }
 
-    /// Returns the number of bytes in the kernel, with preambles and gaps, which can no longer be paused.
+    /// Returns the bytes in the kernel, preambles and gaps included, which can no longer be paused.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed

@@ -1,31 +1,30 @@
 //! Chooses the part of the fabric whose events are processed next (its turn), and the end of the turn.
 //!
-//! An event needs at least one reach per link to affect another [part](Parts). A turn ends before any pending event
-//! elsewhere, or an event of the turn itself, can affect the part.
+//! An event needs at least one reach per link to affect another [part](Parts). A turn ends before a pending event of
+//! another part, or an effect of the turn's own events, can arrive.
 //!
-//! In a bipartite fabric each turn spans two reaches, once the two sides are one reach apart:
+//! In a bipartite fabric, each turn spans two reaches once the two sides are one reach apart:
 //!
 //! ```text
 //!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the
 //!   other  ======|=====|-----------|-----------|  progress of the other side
 //! ```
 //!
-//! Of the parts that can take such a long turn, the last active one comes first, because its data is cached. If no part
-//! can, the part with the earliest event comes first; events of one side count as one reach later.
+//! Of the parts that can take such a long turn, the last active one comes first, because its data is cached. If none
+//! can, the part with the earliest event comes first; one side's events count as one reach later.
 
 use crate::time::Picos;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Number of links on the shortest path between two parts of the fabric, or from a part back to itself; at most
-    /// [`FAR`].
+    /// Links on the shortest path between two parts of the fabric, or from a part back to itself; at most [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Distance in links from which on parts of the fabric count as equally far apart. A change moves the ends of turns.
+/// Distance in links from which on all parts count as equally far. A change moves the ends of turns.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -112,7 +111,7 @@ impl Turns {
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
         debug_assert!(reach > Picos::ZERO, "a minimum link delay of zero lets no part of the fabric run");
         let can_begin = |part: usize| firsts[part] < end;
-        // Prefer a part that can run for three quarters of its span, because sparse events are rarely far enough apart for all of it.
+        // Prefer parts that can run for three quarters of their span: sparse events rarely permit all of it.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));

@@ -11,7 +11,7 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Calculator of a flow's path and ideal time: its completion time if it is alone in the fabric.
+/// Calculator of a flow's path and ideal time: its completion time if alone in the fabric.
 #[derive(Clone, Debug)]
 pub struct Alone {
     framing: [Framing; CLASSES],
@@ -37,7 +37,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 }
 
 impl Alone {
-    /// Creates the calculator for a plan. All equal-cost paths of the plan must have equal lines.
+    /// Creates a plan's calculator. All equal-cost paths must have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, settings: &HostSettings) -> Alone {
         let mut hosts = vec![Vec::new(); plan.hosts() as usize];
@@ -76,7 +76,7 @@ impl Alone {
         }
     }
 
-    /// Returns the lines on the path from a host's link to another host, or `None` if there is no path.
+    /// Returns the lines on the path from a host's link to another host; `None` without a path.
     #[must_use]
     pub fn way(&self, (from, link): (u32, u8), to: u32) -> Option<Vec<Line>> {
         let (line, mut at) = *self.hosts.get(from as usize)?.get(usize::from(link))?;
@@ -93,8 +93,7 @@ impl Alone {
         matches!(at, At::Host(host, _) if host == to).then_some(lines)
     }
 
-    /// Returns the completion time of a flow that is alone in the fabric, sent on `link`; [`Picos::NEVER`] if there is
-    /// no path.
+    /// Returns the completion time of a flow alone in the fabric, sent on `link`; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan, link: u8) -> Picos {
         let framing = self.framing[plan.class.index()];
@@ -103,8 +102,8 @@ impl Alone {
             |sequence| Bytes::on_line(framing.frame_len(payload(plan.bytes, framing.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
         let Some(way) = self.way((plan.from, link), plan.to) else { return Picos::NEVER };
-        // After each link: `before` and `end` are the arrivals of the last two frames. `slowest` is the longest
-        // transmission time of a full frame so far: all frames but the last arrive this far apart.
+        // After each link, `before` and `end` are the arrival times of the last two frames. `slowest` is the longest
+        // transmission time of a full frame so far, the spacing of all frames but the last.
         let (mut before, mut end, mut slowest) = (0, 0, 0);
         for line in way {
             let pace = Pace::of(line.rate);

@@ -1,8 +1,8 @@
 //! DCQCN: reaction point and notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
 //! SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
-//! Fast recovery has five rounds, as in the paper's text; its algorithm counts from one, and would have four. Expired
-//! timers take effect at the flow's next call.
+//! Fast recovery has five rounds, as in the paper's text; the paper's algorithm counts from one, and would have four.
+//! Expired timers take effect at the flow's next frame or notification.
 
 use xoff_wire::units::{BitRate, Bytes};
 
@@ -17,18 +17,18 @@ pub struct DcqcnSettings {
     pub alpha_timer: Picos,
     /// T: interval after which a round of increase begins.
     pub increase_timer: Picos,
-    /// B: number of sent bytes after which a round of increase begins.
+    /// B: sent bytes after which a round of increase begins.
     pub byte_counter: Bytes,
     /// F: number of rounds of fast recovery.
     pub fast_recovery: u32,
-    /// `R_AI`: increase of the target rate per round.
+    /// `R_AI`: rise of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: increase of the target rate once more than F rounds have begun by time, and more than F by bytes. It is
-    /// multiplied by the smaller of the two excesses.
+    /// `R_HAI`: rise of the target rate once more than F rounds were begun by the timer, and more than F by bytes;
+    /// multiplied by the smaller excess over F.
     pub hyper: BitRate,
     /// Minimum sending rate.
     pub rate_min: BitRate,
-    /// N: minimum interval between notifications (CNPs) of a flow.
+    /// N: minimum interval between a flow's notifications (CNPs).
     pub cnp_interval: Picos,
     /// Priority class of notifications (CNPs).
     pub cnp_class: xoff_wire::units::Class,
@@ -37,8 +37,8 @@ pub struct DcqcnSettings {
 impl Default for DcqcnSettings {
     /// Returns published values: g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us.
     ///
-    /// Values not from the paper: `R_HAI` is ten times `R_AI` (as in 802.1Qau), the minimum rate is 100 Mb/s (as in
-    /// HPCC's simulations), and CNPs have class 6.
+    /// Values not from the paper: `R_HAI` ten times `R_AI` (as in 802.1Qau), minimum rate 100 Mb/s (as in HPCC's
+    /// simulations), CNPs in class 6.
     fn default() -> DcqcnSettings {
         DcqcnSettings {
             gain: 1.0 / 256.0,
@@ -198,7 +198,7 @@ mod tests {
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
         assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha does not begin at one");
-        // At 56 us both 55 us timers have expired once: alpha has decayed, and one round of increase is over.
+        // At 56 us both 55 us timers have expired once: alpha has decayed, and a round of increase has ended.
         let rate = point.rate(at(56));
         assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
         point.notified(at(57));

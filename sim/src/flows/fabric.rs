@@ -41,12 +41,12 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Memory of an idle flow in bytes, without its timer (16 bytes) and the state of its congestion control.
+/// Memory of an idle flow in bytes, without its timer (16 bytes) and its congestion control state.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// Builds the fabric of a plan, with xoff's dataplane in every switch. Panics if a port has no link, or two.
+    /// Builds a plan's fabric, with xoff's dataplane in every switch. Panics if a port has no link, or two.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -57,8 +57,8 @@ impl FlowFabric {
 }
 
 impl FlowFabric<AnySwitch> {
-    /// Builds the fabric of a plan: a scheduled one, whose plan must be [`Scheduled::plan`], or one that runs xoff's
-    /// dataplane. Panics if a port has no link, or two.
+    /// Builds a plan's fabric: a scheduled one, if the plan is a [`Scheduled::plan`], or one of xoff's dataplane.
+    /// Panics if a port has no link, or two.
     #[must_use]
     pub fn of_any(
         plan: &Plan,
@@ -74,7 +74,7 @@ impl FlowFabric<AnySwitch> {
 }
 
 impl<S: Node> FlowFabric<S> {
-    /// Builds the fabric of a plan, with switches that a function creates. Panics if a port has no link, or two.
+    /// Builds a plan's fabric, with switches that a function creates. Panics if a port has no link, or two.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -146,7 +146,7 @@ impl<S: Node> FlowFabric<S> {
         tag
     }
 
-    /// Yields the loads in the order of their tags.
+    /// Yields the loads, ordered by tag.
     pub fn loads(&self) -> impl Iterator<Item = &dyn Load> {
         self.loads.iter().map(|load| load.as_ref() as &dyn Load)
     }
@@ -174,9 +174,9 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Runs until all flows have ended, or until `limit`; returns true if all flows have ended.
+    /// Runs until all flows have ended, or until `limit`; returns whether all have ended.
     ///
-    /// If no load [listens](Load::listens), the run continues for one [lead](Fabric::lead), so that no node is behind.
+    /// If no load [listens](Load::listens), it continues for one [lead](Fabric::lead), so that no node stays behind.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -195,7 +195,8 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // When every node has run one lead (the most by which a node is ahead) further, all causes of the last flow's end are processed.
+        // Without listening loads, nodes can be up to one lead ahead of others. Run for another lead: events before the
+        // last flow's end may be unprocessed elsewhere.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));
@@ -227,19 +228,19 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many flows of the fabric have not ended.
+    /// Returns how many flows have not ended.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.flows.len() as u64 - self.ended
     }
 
-    /// Returns the number of flows that were added to the fabric.
+    /// Returns how many flows were added.
     #[must_use]
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// Yields the records of all flows, in the order of their numbers.
+    /// Yields the records of all flows, ordered by number.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
         (0..self.flows.len())
             .map(|flow| self.record(u32::try_from(flow).expect("more flows than 32 bits can count")))
@@ -272,13 +273,13 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many different frames of a flow have arrived at its receiver. Panics if the flow does not exist.
+    /// Returns how many different frames of a flow have arrived. Panics if the flow does not exist.
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
         self.received_by(self.sent(flow)).received()
     }
 
-    /// Returns how many different bytes of a flow have arrived at its receiver. Panics if the flow does not exist.
+    /// Returns how many different bytes of a flow have arrived. Panics if the flow does not exist.
     #[must_use]
     pub fn received_bytes(&self, flow: u32) -> u64 {
         let sent = self.sent(flow);
@@ -306,13 +307,13 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate that congestion control allows a flow, in b/s on the line. Panics if the flow does not exist.
+    /// Returns the rate in b/s on the line that congestion control allows a flow. Panics if the flow does not exist.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
     }
 
-    /// Returns the calculator of paths and ideal completion times in this fabric.
+    /// Returns the calculator of this fabric's paths and ideal completion times.
     #[must_use]
     pub fn alone(&self) -> &Alone {
         &self.alone
@@ -324,7 +325,7 @@ impl<S: Node> FlowFabric<S> {
         &self.fabric
     }
 
-    /// Returns the simulated switches, hosts and links for changes, such as faults.
+    /// Returns the simulated switches, hosts and links, for changes such as faults.
     pub fn fabric_mut(&mut self) -> &mut Fabric<S, FlowHost> {
         &mut self.fabric
     }

@@ -5,7 +5,7 @@ use xoff_host::tcp::wire;
 const AROUND: u32 = 58;
 /// Maximum RoCEv2 payload in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;
-/// Maximum payload of a flow in bytes. It keeps frame numbers within 32 bits.
+/// Maximum payload of a flow in bytes, which keeps frame numbers within 32 bits.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 /// Flow size in bytes: if all flows of a file are smaller, its sizes may be in packets.
 pub const BYTES_LIKELY: u64 = 64;
@@ -19,7 +19,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Returns the framing of RoCEv2 frames, which flows without a reliable transport also use.
+    /// Returns the framing of RoCEv2, which flows with [`Transport::LineRate`](super::Transport::LineRate) also use.
     #[must_use]
     pub const fn roce(payload_max: u32) -> Framing {
         Framing { payload_max, is_tcp: false }
@@ -51,8 +51,7 @@ impl Framing {
     }
 }
 
-/// Returns the length of a RoCEv2 frame in bytes without FCS. Payload is padded to a multiple of four bytes, at least
-/// four.
+/// Returns the length of a RoCEv2 frame in bytes without FCS. Payload is padded to a multiple of four, at least four.
 #[must_use]
 pub const fn frame_len(payload: u32) -> u32 {
     let padded = payload.next_multiple_of(4);

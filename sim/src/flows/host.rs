@@ -34,14 +34,14 @@ enum Timer {
     Patience(u32),
     Resend(u32),
     Acknowledge(u32),
-    /// Reaction of a flow to the feedback of a congestion notification.
+    /// Flow number, and the feedback of a congestion notification, to which the flow reacts.
     React(u32, u8),
 }
 
-/// Simulated host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
+/// Simulated host of many flows, which obeys pauses by the same [`Gate`] as a live host.
 ///
-/// Acknowledgements and CNPs leave first; data is sent round robin over classes and flows. A hash of each flow chooses
-/// the link.
+/// Acknowledgements and CNPs leave first, then data, in round robin over classes and flows. A hash of each flow chooses
+/// its link.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
@@ -356,7 +356,7 @@ impl FlowHost {
         let under_way = flow.under_way.as_mut().expect(UNDER_WAY);
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // If other flows of the host delayed the frame, the flow catches up by at most one frame time.
+            // A flow delayed by other flows of its host catches up by at most one frame time.
             Some(most) => {
                 let span = most.time_of(bytes);
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))

@@ -62,7 +62,7 @@ impl HostLink {
     pub(super) fn wakeup(&mut self, now: Nanos) -> Picos {
         let next = self.intake.as_mut().map_or(Picos::NEVER, |intake| intake.next(now));
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // A busy line needs no wakeup: the host checks the gate when the line's frame ends.
+        // A busy line needs no wakeup, because the host checks the gate when the line's frame ends.
         let is_blocked = self.is_free && (!waits.is_empty() || self.held > 0);
         if is_blocked && self.gate_change < Nanos::NEVER {
             next.min(Picos::from(self.gate_change))

@@ -1,5 +1,5 @@
-//! Slow receiver: buffers frames that arrive faster than it processes them, and pauses its switch by PFC ([`Held`]). It
-//! processes acknowledgements and CNPs at once.
+//! Slow receiver: buffers frames that arrive faster than it processes them, and pauses its switch by PFC ([`Held`]).
+//! Acknowledgements and CNPs are processed at once.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,23 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Content;
 use crate::time::{Pace, Picos};
 
-/// Duration that each XOFF requests; XOFF is repeated after half of this time.
+/// Duration of a pause that an XOFF requests. After half of it, the XOFF is repeated.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
-/// Parameters of a host that processes frames slowly.
+/// Parameters of a slow receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowReceiver {
-    /// Maximum processing rate, with headers and gaps.
+    /// Maximum processing rate, headers and gaps included.
     pub rate: BitRate,
-    /// Buffer size per class, FCS included; frames above it are dropped.
+    /// Buffer size per class, FCS included; frames that do not fit are dropped.
     pub buffer: Bytes,
-    /// Buffered bytes of a class that cause an XOFF.
+    /// Buffered bytes of a class from which on XOFF is sent.
     pub xoff: Bytes,
     /// Buffered bytes of a class below which XON is sent.
     pub xon: Bytes,
-    /// Start of the period in which the host is slow.
+    /// Start of the slow period.
     pub begin: Picos,
-    /// End of the period in which the host is slow; buffered frames are then processed at line rate.
+    /// End of the slow period, from which on buffered frames are processed at line rate.
     pub end: Picos,
 }
 

@@ -6,8 +6,8 @@ pub trait Load {
     /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if the load reacts to [`Load::ended`]. The fabric must then stop at each end of a flow, so runs
-    /// are slower.
+    /// Returns whether the load reacts to [`Load::ended`]. The fabric then stops at each end of a flow, which slows
+    /// runs.
     fn listens(&self) -> bool;
 
     /// Reacts to the end of one of this load's flows; may add flows.
@@ -15,7 +15,7 @@ pub trait Load {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Returns the incast queries of the load; empty for other loads.
+    /// Returns the load's incast queries; empty for other loads.
     fn queries(&self) -> &[Query] {
         &[]
     }
@@ -30,7 +30,7 @@ pub struct NewFlows<'fabric> {
 }
 
 impl NewFlows<'_> {
-    /// Creates a collector that appends to `flows`; `first` is the number of the first flow.
+    /// Creates a collector that appends to `flows`, whose first flow has the number `first`.
     pub fn new(now: Picos, first: u32, flows: &mut Vec<FlowPlan>) -> NewFlows<'_> {
         NewFlows { now, first, flows }
     }
@@ -41,7 +41,7 @@ impl NewFlows<'_> {
         self.now
     }
 
-    /// Adds a flow to the run; returns the flow's number. The fabric sets the flow's tag.
+    /// Adds a flow, and returns its number. The fabric sets the flow's tag.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         let flow = self.first + u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
         self.flows.push(plan);
@@ -59,15 +59,15 @@ impl NewFlows<'_> {
 pub struct Query {
     pub asker: u32,
     pub start: Picos,
-    /// Arrival of the query's last answer; `None` until all answers have arrived.
+    /// Arrival of the last answer; `None` while one is missing.
     pub finish: Option<Picos>,
     pub deadline: Option<Picos>,
-    /// Number of answers to the query that are still missing.
+    /// Number of missing answers.
     pub open: u32,
 }
 
 impl Query {
-    /// Returns true if all answers to the query have arrived, and by the deadline if the query has one.
+    /// Returns whether all answers to the query arrived, and by its deadline, if any.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

@@ -62,31 +62,31 @@ pub struct FlowRecord {
     pub tag: u16,
     pub bytes: u64,
     pub start: Picos,
-    /// Arrival of the last missing byte, or `None` while the flow runs.
+    /// Arrival of the last missing byte; `None` while the flow runs.
     pub finish: Option<Picos>,
-    /// Arrival of the last acknowledgement at the sender; only for TCP flows.
+    /// Arrival of the last acknowledgement at the sender; TCP only.
     pub acknowledged: Option<Picos>,
-    /// Completion time of the flow if it were alone in the fabric.
+    /// Completion time that the flow would have if alone in the fabric.
     pub ideal: Picos,
-    /// Data frames sent, retransmissions included.
+    /// Sent data frames, retransmissions included.
     pub frames_sent: u32,
     pub frames_resent: u32,
     pub timeouts: u32,
-    /// Number of received frames with an ECN mark.
+    /// Received frames with an ECN mark.
     pub marked: u32,
-    /// Number of CNPs that the receiver sent, plus CNMs that the sender obeyed.
+    /// CNPs that the receiver sent, plus CNMs that the sender obeyed.
     pub cnps: u32,
     pub out_of_order: u32,
 }
 
 impl FlowRecord {
-    /// Returns the time from the flow's start to its completion, or `None` while it runs.
+    /// Returns the time from the flow's start to its completion; `None` while it runs.
     #[must_use]
     pub fn took(&self) -> Option<Picos> {
         self.finish.map(|finish| finish.since(self.start))
     }
 
-    /// Returns the completion time divided by the ideal completion time, or `None` while the flow runs.
+    /// Returns the completion time as a multiple of the ideal one; `None` while the flow runs.
     #[must_use]
     pub fn slowdown(&self) -> Option<f64> {
         self.took().map(|took| took.0 as f64 / self.ideal.0.max(1) as f64)

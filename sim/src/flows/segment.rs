@@ -1,5 +1,5 @@
-//! Layout of a flow's frames. Without TCP, the transport header has RoCEv2's length, so that switches treat the frame
-//! as RDMA.
+//! Layout of a flow's frames. Without TCP, UDP port and header length are RoCEv2's, so that switches treat the frame as
+//! RDMA.
 //!
 //! ```text
 //!   0         14      34     42     43        46       50         54      62
@@ -26,7 +26,7 @@ pub(super) const TCP: u8 = 6;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// Opcode of a frame in the RoCEv2 header. Values are RoCEv2's, except for the NAK.
+/// Opcode in the RoCEv2 header. Values are RoCEv2's, except the NAK's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -170,7 +170,7 @@ impl Segment {
 }
 
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
-    // Subtract 12 from the frame's offsets, because the CNM quotes the frame only from its EtherType on.
+    // Subtract 12 from the frame's offsets: the CNM quotes the frame from its EtherType on.
     let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
     let word = |at: usize| quoted(at, 4)?.try_into().map(u32::from_be_bytes).ok();
     let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;

@@ -2,7 +2,7 @@
 //! Algorithm 1).
 //!
 //! Hosts acknowledge at once, so the window for endpoint delay is omitted. Senders do not know the number of hops, so
-//! the base target includes the paper's hop scaling.
+//! the `target` has to include the paper's hop scaling.
 
 use crate::time::Picos;
 
@@ -13,23 +13,23 @@ pub struct SwiftSettings {
     pub target: Picos,
     /// ai: additive increase of the window per round trip, in frames.
     pub additive: f64,
-    /// beta: factor of the window's decrease, multiplied by the share of the delay above the target.
+    /// beta: factor of the window's decrease, multiplied by the part of the delay above the target.
     pub decrease: f64,
     /// Maximum share of the window that one decrease removes.
     pub decrease_max: f64,
-    /// Maximum addition to the target delay; it applies to the smallest window of `flow_windows`.
+    /// Maximum addition to the target delay, for the smallest window of `flow_windows`.
     pub flow_range: Picos,
-    /// Windows in frames, between which the addition to the target falls from `flow_range` to zero.
+    /// Windows in frames between which the addition to the target falls from `flow_range` to zero.
     pub flow_windows: [f64; 2],
-    /// Minimum and maximum window in frames. Below one frame, the sender spaces its frames.
+    /// Minimum and maximum window in frames. Below one frame, the sender spaces frames.
     pub windows: [f64; 2],
 }
 
 impl Default for SwiftSettings {
-    /// Returns values that are usual in implementations: ai 1, beta 0.8, maximum decrease 0.5.
+    /// Returns usual values of implementations: ai 1, beta 0.8, maximum decrease 0.5.
     ///
-    /// The paper sets no target delays. Values not from the paper: 25 us, plus up to 100 us for windows from 100 down
-    /// to 0.1 frames, and windows from 0.001 to 1,000 frames.
+    /// Not from the paper: target delay 25 us, plus up to 100 us for windows from 100 down to 0.1 frames; windows from
+    /// 0.001 to 1,000 frames.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),

@@ -20,21 +20,21 @@ pub struct TimelySettings {
     pub low: Picos,
     /// Round-trip time above which the rate is always cut.
     pub high: Picos,
-    /// Round-trip time of an idle fabric, which normalizes the gradient.
+    /// Round-trip time of an idle fabric, by which the gradient is normalized.
     pub idle: Picos,
-    /// N: after this number of samples without a rising round-trip time, the rate rises by N times delta.
+    /// N: from this number of samples without a rising round-trip time on, the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum sending rate.
     pub rate_min: BitRate,
-    /// Initial sending rate as a share of line rate; the paper uses 1 / (N + 1) for N flows.
+    /// Initial rate as a share of line rate; the paper uses 1 / (N + 1) for N flows.
     pub start: f64,
 }
 
 impl Default for TimelySettings {
-    /// Returns published values: alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5. The idle
-    /// round-trip time is 20 us, as in HPCC's simulations.
+    /// Returns published values: alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5, and an idle
+    /// round-trip time of 20 us, as in HPCC's simulations.
     ///
-    /// Values not from the paper: minimum rate 10 Mb/s, and a start at line rate.
+    /// Not from the paper: minimum rate 10 Mb/s, start at line rate.
     fn default() -> TimelySettings {
         TimelySettings {
             gain: 0.875,

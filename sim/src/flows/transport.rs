@@ -9,14 +9,14 @@ use super::swift::SwiftSettings;
 use super::timely::TimelySettings;
 use crate::time::Picos;
 
-/// Settings that all hosts of a run share.
+/// Settings of all hosts of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSettings {
     /// Transport of flows without TCP.
     pub transport: Transport,
     /// TCP settings, if some flows use TCP.
     pub tcp: Option<TcpHosts>,
-    /// Maximum payload of a frame without TCP, in bytes.
+    /// Maximum payload of a frame in bytes, without TCP.
     pub payload_max: u32,
     /// Obedience of hosts to pauses of classes.
     pub obedience: Obedience,
@@ -24,10 +24,10 @@ pub struct HostSettings {
     pub obeys_flows: bool,
     /// True if hosts obey requested rates (GFC).
     pub obeys_rates: bool,
-    /// Settings of QCN reaction points, which replace RoCE's congestion `control`. Each flow adds its number and its
-    /// host's to the seed.
+    /// Settings of QCN reaction points, which replace RoCE's congestion `control`. Each flow adds its own number and
+    /// its host's to the seed.
     pub qcn: Option<ReactionSettings>,
-    /// Time from a congestion notification's arrival until its reaction point changes the rate.
+    /// Delay between a congestion notification's arrival and its effect on the rate.
     pub qcn_delay: Picos,
 }
 
@@ -55,7 +55,7 @@ impl HostSettings {
         HostSettings { tcp: Some(tcp), ..HostSettings::default() }
     }
 
-    /// Returns headers and maximum payload of the class's flows.
+    /// Returns headers and maximum payload of a class's flows.
     #[inline]
     #[must_use]
     pub fn framing(&self, class: Class) -> Framing {
@@ -71,7 +71,7 @@ impl HostSettings {
 pub struct TcpHosts {
     /// Classes whose flows use TCP.
     pub classes: ClassSet,
-    /// Class of acknowledgements; `None` means the class of their flow.
+    /// Class of acknowledgements; `None` means their flow's class.
     pub ack_class: Option<Class>,
     /// Settings of all TCP connections.
     pub settings: TcpSettings,
@@ -80,7 +80,7 @@ pub struct TcpHosts {
 /// Transport protocol of flows without TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Transport {
-    /// Sends each frame once at line rate, without acknowledgements or ECN; a flow that loses a frame never ends.
+    /// Sends each frame once at line rate, without acknowledgements or ECN. A flow that loses a frame never ends.
     LineRate,
     /// Reliable, ordered delivery, as RDMA over Converged Ethernet.
     Roce(RoceSettings),
@@ -89,11 +89,11 @@ pub enum Transport {
 /// Settings of the reliable transport: go-back-N with acknowledgements, one NAK per gap, and ECN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
-    /// Maximum unacknowledged payload, at least one frame; `None` means no limit.
+    /// Maximum unacknowledged payload, at least a frame; `None` means no limit.
     pub window: Option<Bytes>,
-    /// Number of frames per acknowledgement, at least 1.
+    /// Frames per acknowledgement, at least 1.
     pub ack_every: u32,
-    /// Class of acknowledgements; `None` means the class of their flow.
+    /// Class of acknowledgements; `None` means their flow's class.
     pub ack_class: Option<Class>,
     /// Time without an acknowledgement after which a sender retransmits.
     pub timeout: Picos,
@@ -102,7 +102,7 @@ pub struct RoceSettings {
 }
 
 impl Default for RoceSettings {
-    /// Returns settings without a window limit. Each frame is acknowledged, in the flow's class, as in HPCC's
+    /// Returns settings without a window limit; each frame is acknowledged in its flow's class, as in HPCC's
     /// simulations (`L2_ACK_INTERVAL 1`).
     ///
     /// The timeout is 4.096 us * 2^8 (local ACK timeout 8 of IBTA), chosen here.

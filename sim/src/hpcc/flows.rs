@@ -11,16 +11,15 @@ use crate::time::Picos;
 
 const SECONDS_MAX: f64 = 3_600.0;
 
-/// Flow that was read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
     pub plan: FlowPlan,
-    /// UDP port of the receiver, which is only repeated in results; 0 if the file has none.
+    /// Receiver's UDP port, only repeated in results; 0 if the file has none.
     pub port: u16,
 }
 
-/// Flows of a file, with messages about doubtful parts of the file.
+/// Flows of a file, with messages about doubtful parts of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlows {
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!((conweave.flows.len(), conweave.notes.len()), (3, 0));
     }
 
-    /// HPCC's generator writes the final count of flows over a longer estimate, so a digit is left over.
+    /// HPCC's generator overwrites a longer estimate with the final count of flows, so that a digit is left over.
     #[test]
     fn hpcc_flow_file_with_wrong_count_is_read_and_noted() {
         let noted = |text: &str| {

@@ -27,7 +27,7 @@ impl Times {
     }
 }
 
-/// Load in which each pair of hosts sends bursts; a gap follows each burst.
+/// Load of bursts between pairs of hosts; a gap follows each burst.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct OnOff {
@@ -97,8 +97,7 @@ pub struct Replies<L> {
 }
 
 impl<L: Load> Replies<L> {
-    /// Creates a load that adds replies to the flows of `load`. A reply starts the time `thought` after its flow has
-    /// ended.
+    /// Adds replies to the flows of `load`. A reply starts the time `thought` after its flow's end.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

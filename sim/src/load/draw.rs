@@ -5,7 +5,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Parameters of flows that are distributed randomly among pairs of hosts.
+/// Parameters of flows distributed randomly among pairs of hosts.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Draw {
@@ -16,8 +16,7 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Distributes the flows of `load` among its pairs of hosts. Each possible list of flow counts per pair is equally
-/// likely.
+/// Distributes a load's flows among its pairs of hosts. Each possible list of flow counts per pair is equally likely.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);

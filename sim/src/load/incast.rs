@@ -9,20 +9,19 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Parameters of an incast load.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct IncastSettings {
     pub askers: Vec<u32>,
     pub servers: Vec<u32>,
-    /// Number of servers per query, drawn from all servers but the querying host.
+    /// Servers per query, drawn from all but the querying host.
     pub fan_in: u32,
     pub class: Class,
-    /// Size of a request in bytes. With 0 there are no requests, and servers answer at once.
+    /// Bytes of a request; with 0, servers answer at once, without a request.
     pub question: u64,
     pub answer: Sizes,
-    /// Gap before each query of a host, after the end of its previous query (its start if `is_open`). The first gap
-    /// begins at `from`.
+    /// Gap before each query of a host, after its previous query's end (start, if `is_open`). The first gap begins at
+    /// `from`.
     pub gap: Times,
     pub is_open: bool,
     pub deadline: Option<Picos>,
@@ -36,7 +35,7 @@ enum Part {
     Answer { query: usize },
 }
 
-/// Load of incast queries: the servers of a query all answer at the same time.
+/// Load of incast queries, which several servers answer at the same time.
 #[derive(Debug)]
 pub struct Incast {
     settings: IncastSettings,

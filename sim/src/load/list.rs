@@ -39,7 +39,6 @@ pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> V
         .collect()
 }
 
-/// Error in a file that lists flows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum ParseError {
@@ -55,7 +54,7 @@ pub enum ParseError {
     Size { line: usize, bytes: u64 },
 }
 
-/// Parses one flow per line: sender, receiver, class, bytes, start in nanoseconds. `#` begins a comment.
+/// Parses a flow per line: sender, receiver, class, bytes, start in nanoseconds. `#` begins a comment.
 ///
 /// # Errors
 /// If a line is malformed, or a host is not below `hosts`.

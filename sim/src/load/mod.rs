@@ -1,5 +1,5 @@
-//! Loads, which determine the flows of a run. Open loads fix all flows in advance ([`Listed`], [`poisson`]); closed
-//! loads react to ends of flows.
+//! Loads, which determine a run's flows. Open loads fix all flows in advance ([`Listed`], [`poisson`]); closed loads
+//! react to ends of flows.
 
 mod closed;
 mod draw;

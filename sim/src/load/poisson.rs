@@ -13,7 +13,7 @@ pub struct Poisson {
     pub hosts: Vec<u32>,
     pub class: Class,
     pub sizes: Sizes,
-    /// Mean load of each host as a share of `line`, with headers, preambles and gaps.
+    /// Mean load of each host as a share of `line`, headers, preambles and gaps included.
     pub load: f64,
     pub line: BitRate,
     pub framing: Framing,
@@ -49,7 +49,7 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Returns a flow's mean number of bytes on the line, with headers and gaps; accurate to about 1 in 10,000.
+/// Returns a flow's mean bytes on the line, headers and gaps included, accurate to about 1 in 10,000.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, framing: Framing) -> f64 {
     const POINTS: u32 = 100_000;

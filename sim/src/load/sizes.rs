@@ -5,9 +5,9 @@ use crate::flows::{BYTES_LIKELY, FLOW_BYTES_MAX};
 /// Interpolation between two rows of a size table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Sizes between two rows are uniformly distributed.
+    /// Uniform distribution of sizes between two rows.
     Linear,
-    /// Logarithms of sizes between two rows are uniformly distributed; the first row's range begins at one byte.
+    /// Uniform distribution of the sizes' logarithms between two rows; the first row's range begins at one byte.
     Log,
     /// Only sizes in the rows occur: a size between two rows becomes the larger one.
     Step,
@@ -19,7 +19,6 @@ xoff_wire::named! { Between {
     Step: "step",
 } }
 
-/// Error in a table of flow sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum SizesError {
@@ -59,13 +58,13 @@ impl Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
     }
 
-    /// Returns a uniform distribution of flow sizes from `least` to `most` bytes.
+    /// Returns a uniform distribution from `least` to `most` bytes.
     #[must_use]
     pub fn uniform(least: u64, most: u64) -> Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// Returns a built-in table by name; the README of `data/` lists names and sources.
+    /// Returns a built-in table by name; `data/README.md` lists names and sources.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
@@ -77,7 +76,7 @@ impl Sizes {
         TABLES.iter().map(|(name, _)| *name)
     }
 
-    /// Parses lines of a size in bytes and a cumulative percentage, or share if the last one is 1. `#` begins a
+    /// Parses lines of a size in bytes and a cumulative percentage (a share, if the last one is 1). `#` begins a
     /// comment.
     ///
     /// # Errors
@@ -105,13 +104,13 @@ impl Sizes {
         Ok(Sizes { points, between })
     }
 
-    /// Returns how sizes between two rows of the table are interpolated.
+    /// Returns how sizes between two rows are interpolated.
     #[must_use]
     pub fn between(&self) -> Between {
         self.between
     }
 
-    /// Returns the size in bytes below which the given share (0 to 1) of all flows lies.
+    /// Returns the size in bytes below which the share `share` (0 to 1) of all flows lies.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {

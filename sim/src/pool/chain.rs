@@ -1,5 +1,5 @@
-//! List of the frames in flight on a link, in the order of arrival. Each frame stores its successor's arrival time, so
-//! that readers need only one cache line.
+//! Frames in flight on a link, in the order of arrival. Each frame stores its successor's arrival time, so that readers
+//! need only one cache line.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;

@@ -10,11 +10,11 @@ use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 use crate::switch_node::{ImpairmentCounts, SlotCounts, SwitchNode};
 
-/// Switch of a simulated fabric: one with xoff's dataplane, or one of a scheduled fabric.
+/// Switch with xoff's dataplane, or switch of a scheduled fabric.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // a fabric has switches of the dataplane only, or none
 pub enum AnySwitch {
-    /// Switch that runs xoff's dataplane.
+    /// Switch with xoff's dataplane.
     Dataplane(SwitchNode),
     /// Leaf of a scheduled fabric.
     Leaf(Box<CellLeaf>),
@@ -22,9 +22,9 @@ pub enum AnySwitch {
     Spine(Box<CellSpine>),
 }
 
-/// Type of switch that may run xoff's dataplane.
+/// Type of switch that may have xoff's dataplane.
 pub trait MaybeDataplane {
-    /// Returns the dataplane switch, or `None` for a switch of a scheduled fabric.
+    /// Returns the dataplane switch; `None` in a scheduled fabric.
     fn dataplane(&mut self) -> Option<&mut SwitchNode>;
 }
 
@@ -44,7 +44,7 @@ impl MaybeDataplane for AnySwitch {
 }
 
 impl AnySwitch {
-    /// Creates a switch of the scheduled fabric `fabric`, or one that runs xoff's dataplane if `fabric` is `None`.
+    /// Creates a switch of the scheduled fabric `fabric`; with `None`, one with xoff's dataplane.
     #[must_use]
     pub fn new(
         place: Place,
@@ -61,7 +61,7 @@ impl AnySwitch {
         }
     }
 
-    /// Returns the switch's counters. In a spine of a scheduled fabric, they count cells instead of frames.
+    /// Returns the switch's counters. A scheduled fabric's spine counts cells as frames.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         match self {
@@ -71,10 +71,10 @@ impl AnySwitch {
         }
     }
 
-    /// Adds a tap, an observer of the switch's frames. In a scheduled fabric the tap observes only sent pauses.
+    /// Adds a tap, an observer of the switch's frames (in a scheduled fabric, only of sent pauses).
     ///
     /// # Errors
-    /// Returns the tap if the switch has as many taps as it can have.
+    /// Returns the tap if the switch has its maximum of taps.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
         match self {
             AnySwitch::Dataplane(switch) => switch.put_tap(id, tap, net),
@@ -83,7 +83,7 @@ impl AnySwitch {
         }
     }
 
-    /// Returns the counts of driver impairments; they stay zero in a scheduled fabric.
+    /// Returns the counts of driver impairments; zero in a scheduled fabric.
     #[must_use]
     pub fn impairment_counts(&self) -> ImpairmentCounts {
         match self {

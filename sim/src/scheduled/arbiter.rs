@@ -1,12 +1,12 @@
-//! Credit arbiter of an output: grants requested frames to inputs in round robin, as long as the output has credits for
-//! their cells.
+//! Credit arbiter of an output: grants inputs their requested frames in round robin, while the output has credits for
+//! the cells.
 
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
 pub(super) struct Arbiter {
     free: u32,
-    /// Number of cells of each requested frame, by input.
+    /// Cells of each requested frame, by input.
     requests: BTreeMap<u16, VecDeque<u8>>,
     turns: VecDeque<u16>,
 }
@@ -28,8 +28,8 @@ impl Arbiter {
         self.free += cells as u32;
     }
 
-    /// Grants the next frame: takes its credits, and returns its input. A frame that needs more credits than are free
-    /// blocks smaller ones.
+    /// Grants the next frame: takes its credits, and returns its input. If it needs more credits than are free, smaller
+    /// frames behind it wait, too.
     pub(super) fn grant(&mut self) -> Option<u16> {
         let input = *self.turns.front()?;
         let requests = self.requests.get_mut(&input)?;

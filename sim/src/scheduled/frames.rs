@@ -21,8 +21,8 @@ impl StoredFrame {
     }
 }
 
-/// Bit in the slot numbers of frames that congestion points do not sample. Sampled frames get small numbers, because
-/// congestion points have a table entry for each.
+/// Bit in the slot numbers of frames that congestion points do not sample. Sampled frames get small numbers, for which
+/// congestion points have table entries.
 const UNSAMPLED: u32 = 1 << 31;
 
 #[derive(Debug)]

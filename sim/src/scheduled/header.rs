@@ -1,5 +1,5 @@
-//! Header of all packets between leaves and spines. It takes [`BYTES`] on a line; in memory it is longer, because it
-//! also has the frame's length.
+//! Header of packets between leaves and spines. It takes [`BYTES`] on a line, but more in memory, because there it has
+//! the frame's length, too.
 
 use xoff_wire::units::Class;
 
@@ -12,7 +12,7 @@ pub(super) const RETURNED: usize = 13;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Request from an input to an output for the cells of a frame.
+    /// Request from an input to an output for a frame's cells.
     Request = 1,
     /// Grant from an output to an input, which may then send its next frame.
     Grant,
@@ -50,7 +50,7 @@ impl CellHeader {
         let [from, to] = [self.from, self.to].map(u16::to_be_bytes);
         let [a, b, c, d] = self.sequence.to_be_bytes();
         let [high, low] = self.frame_len.to_be_bytes();
-        // Byte 12, the first of the EtherType, is zero, so that no parser takes the packet for a MAC control frame.
+        // Byte 12, the first of the EtherType, is zero, so that no parser takes the packet for MAC control.
         #[rustfmt::skip]
         let fields = [
             self.kind as u8, self.class.get(), from[0], from[1], to[0], to[1], self.index, self.cells,

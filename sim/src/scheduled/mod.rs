@@ -6,8 +6,8 @@
 //!                     '--cells over all spines--> reassembly in order --> output queue --> server
 //! ```
 //!
-//! A frame's credits return when it has left to its server. So the output never overflows, and excess frames wait in
-//! VOQs, where congestion points (QCN) sample them. After N. Chrysos et al.: "Unbiased Quantized Congestion
+//! A frame's credits return when it has left for its server. The output therefore never overflows: excess frames wait
+//! in VOQs, where congestion points (QCN) sample them. After N. Chrysos et al.: "Unbiased Quantized Congestion
 //! Notification for Scalable Server Fabrics" (IEEE Micro 2016), section II.
 
 mod any_switch;
@@ -29,25 +29,25 @@ use crate::ends::Line;
 use crate::plan::Plan;
 use crate::topology::{Build, LeafSpine};
 
-/// Shape and buffers of a scheduled fabric. Each leaf has one uplink to each spine.
+/// Shape and buffers of a scheduled fabric, in which each leaf has one uplink to each spine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduled {
     /// Number of leaves.
     pub leaves: u8,
     /// Number of spines.
     pub spines: u8,
-    /// Number of servers (hosts) at each leaf.
+    /// Number of servers (hosts) per leaf.
     pub hosts: u8,
-    /// Maximum number of a frame's bytes in one cell.
+    /// Maximum bytes of a frame in one cell.
     pub cell: u32,
-    /// Number of credits of each output and class; a cell takes one credit.
+    /// Credits of each output and class; a cell takes one.
     pub credits: u32,
     /// Size of a spine port's input buffer, and of its output buffer, in cells.
     pub spine_buffer: u8,
 }
 
 impl Scheduled {
-    /// Builds the plan of the fabric: `host_line` leads to servers, `spine_line` from leaves to spines.
+    /// Builds the plan: `host_line` leads to servers, `spine_line` from leaves to spines.
     #[must_use]
     pub fn plan(&self, host_line: Line, spine_line: Line, build: &Build) -> Plan {
         let &Scheduled { leaves, spines, hosts, .. } = self;

@@ -1,5 +1,4 @@
-//! Reassembly of frames at an output. Cells and frames overtake each other on the way; the output restores the order of
-//! frames.
+//! Reassembly of frames at an output, which also restores their order: cells and frames overtake each other on the way.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,8 +26,8 @@ struct Partial {
 pub(super) type Complete = (Packet, u8);
 
 impl Reassembly {
-    /// Adds a cell; `first` is the frame's packet if this is the first cell. Yields the frames that are now complete
-    /// and next in order.
+    /// Adds a cell; `first` is the frame's packet if this is its first cell. Yields the complete frames that are next
+    /// in order.
     pub(super) fn add(
         &mut self,
         header: &CellHeader,

@@ -9,10 +9,10 @@ use super::header::{BYTES, CellHeader, Kind, RETURNED};
 use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 
-/// Spine of a scheduled fabric: forwards cells, requests and grants to the leaf of their destination.
+/// Spine of a scheduled fabric: forwards cells, requests and grants to their destination's leaf.
 ///
-/// A cell waits in its input's buffer until its output's buffer has a free place. A leaf sends at most as many cells as
-/// the input buffer has free places. Requests and grants overtake cells.
+/// A cell waits in the input buffer until the output buffer has a free place. A leaf sends only as many cells as the
+/// input buffer has free places. Requests and grants overtake cells.
 #[derive(Debug)]
 pub struct CellSpine {
     place: Place,
@@ -25,11 +25,11 @@ pub struct CellSpine {
 struct SpinePort {
     is_busy: bool,
     messages: VecDeque<Packet>,
-    /// Cells to this port's leaf, with class and input. The first ones are in this port's output buffer, the others
-    /// still in input buffers.
+    /// Cells to this port's leaf, with class and input: the first ones in this port's output buffer, the others still
+    /// in input buffers.
     cells: VecDeque<(Packet, Class, PortId)>,
-    /// Number of freed places in the input buffer that the leaf does not know of. The next packet reports them, or a
-    /// message once half of the buffer is free.
+    /// Freed places in the input buffer that the leaf does not know. The next packet reports them, or a message once
+    /// half of the buffer is free.
     owed: u8,
 }
 

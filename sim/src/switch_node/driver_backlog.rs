@@ -1,5 +1,5 @@
-//! Simulates a switch whose driver is impaired. Events wait until the driver polls; then it repeats its loop
-//! ([`Driver`]) until no event is left.
+//! Switch whose driver is impaired. Events wait until the driver polls and repeats its loop ([`Driver`]) until none is
+//! left.
 //!
 //! * [Stall](SwitchNode::stall): all events wait; a line only finishes its frame.
 //! * [Wakeup delay](SwitchNode::wake_after): an idle driver first stalls for the delay.
@@ -33,10 +33,10 @@ pub struct ImpairmentCounts {
     pub stalls: u64,
     pub stalled: Nanos,
     pub longest: Nanos,
-    /// Number of arrived frames lost because slots or the receive ring were full.
+    /// Arrived frames lost because the slots or the receive ring were full.
     pub receive_drops: u64,
     pub restarts: u64,
-    /// Number of frames lost in restarts.
+    /// Frames lost in restarts.
     pub lost_in_restarts: u64,
 }
 
@@ -162,7 +162,7 @@ impl SwitchNode {
         self.note_stall(begin, until);
     }
 
-    /// Blocks transmission at `port` until `until`. A frame on the line still leaves. Panics if the port does not
+    /// Blocks transmission at `port` until `until`; a frame on the line still leaves. Panics if the port does not
     /// exist.
     pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
         assert!(port.index() < self.sending.len(), "the switch has no {port:?}");
@@ -170,12 +170,12 @@ impl SwitchNode {
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Withholds completions of sent frames until `until`. Once the limit `commit` is reached, only pause frames leave.
+    /// Withholds completions of sent frames until `until`. From the limit `commit` on, only pause frames leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Lets the driver stall at random times, in addition to other stalls.
+    /// Makes the driver stall at random times, in addition to other stalls.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
@@ -185,7 +185,7 @@ impl SwitchNode {
         }
     }
 
-    /// Makes an idle driver sleep; after a wakeup, it starts work with the delay `wake`.
+    /// Makes an idle driver sleep; after a wakeup, it starts with the delay `wake`.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;

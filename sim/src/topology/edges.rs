@@ -9,7 +9,6 @@ use crate::ends::Line;
 use crate::plan::Plan;
 use crate::time::Picos;
 
-/// Error in a list of links.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum EdgeError {
@@ -27,14 +26,14 @@ pub enum EdgeError {
     Missing {
         /// Kind of the missing node: `s` (switch) or `h` (host).
         kind: char,
-        /// Lowest number that is missing.
+        /// Lowest missing number.
         number: u32,
     },
     #[error("line {line}: {node} has more than {max} links", max = node.links_max())]
     Ports { line: usize, node: Name },
 }
 
-/// Name of a node: its kind, and its number among nodes of this kind.
+/// Name of a node: its kind, and its number within the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // the names say it
 pub enum Name {
@@ -119,7 +118,7 @@ impl Edges {
 /// Parses one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a
 /// comment.
 ///
-/// A switch's first ports lead to hosts, by host number; other ports follow as in the text. A switch's layer is its
+/// A switch's first ports lead to hosts, by host number; others follow in the text's order. A switch's layer is its
 /// distance from the nearest switch with hosts.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use crate::plan::Plan;
 /// Fat-tree of pods below a core. Each edge switch has lines to all aggregation switches of its pod; each core switch
 /// has a line to one aggregation switch of every pod.
 ///
-/// Switches are numbered by layer, then by pod; hosts by edge switch. Ports toward hosts come first.
+/// Switches are numbered by layer, then pod; hosts by edge switch. Ports toward hosts come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct FatTree {
@@ -44,8 +44,8 @@ impl FatTree {
         }
     }
 
-    /// Returns the fat-tree from the OFC paper's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256
-    /// servers, oversubscribed 2 : 1 at the edge. Panics if the rate of `line` exceeds 800 Gb/s.
+    /// Returns the fat-tree of the OFC paper's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256
+    /// servers, 2 : 1 oversubscribed at the edge. Panics if the rate of `line` exceeds 800 Gb/s.
     #[must_use]
     pub fn ofc(line: Line) -> FatTree {
         let twice =

@@ -15,14 +15,14 @@ type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
 
 type Made = (Vec<Line>, u8, Arc<SwitchKind>);
 
-/// Settings with which the switches of a fabric are created.
+/// Settings of a fabric's switches.
 pub struct Build<'a> {
     kind: Box<Kinds<'a>>,
     spread: Box<dyn Fn(u8) -> Spread + 'a>,
 }
 
 impl<'a> Build<'a> {
-    /// Creates every switch with the settings that `kind` returns for its lines (by port) and layer; layer 0 has the
+    /// Creates switches with the settings that `kind` returns for a switch's lines (by port) and layer; layer 0 has the
     /// hosts. All frames of a flow take one path.
     #[must_use]
     pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
@@ -35,7 +35,7 @@ impl<'a> Build<'a> {
         Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// Creates switches as [`Build::new`] does, but calls `kind` only once for each combination of lines and layer.
+    /// Creates switches as [`Build::new`] does, but calls `kind` once per combination of lines and layer.
     #[must_use]
     pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let cache: Mutex<Vec<Made>> = Mutex::default();
@@ -68,7 +68,7 @@ type HostLink = (u32, u8, Line);
 
 struct Toward<'a> {
     direct: Vec<u8>,
-    /// Ports to the next switches on shortest paths to the host; empty at a switch of the host.
+    /// Ports to the next switches on shortest paths to the host; none at the host's own switches.
     onward: &'a [u8],
     switch: u32,
 }
@@ -103,8 +103,8 @@ impl Graph {
         host
     }
 
-    /// Adds another link of a host. The sender of a flow chooses among its own links by a hash of the flow. Panics if
-    /// the host or the switch does not exist, or the switch has no free port number.
+    /// Adds another link of a host. A flow's sender chooses among its links by a hash. Panics if the host or the switch
+    /// does not exist, or the switch has no free port number.
     pub fn attach(&mut self, host: u32, switch: u32, line: Line) {
         let port = self.port(switch, Neighbour::Host, line);
         self.hosts[host as usize].push((switch, port, line));
@@ -142,10 +142,10 @@ impl Graph {
     ///
     /// Switches with routed ports route to the network of each host, over all equal-cost paths.
     ///
-    /// Other switches bridge, with a group of ports toward each other switch that has hosts, or toward all switches of
-    /// a host with several links. If two groups overlap without being equal, each uses a single port.
+    /// Other switches bridge, with a group of ports toward each other switch with hosts, or toward all switches of a
+    /// host with several links. If two groups overlap without being equal, each uses a single port.
     ///
-    /// Do not mix routed and bridging switches, because bridges do not know the addresses of routers.
+    /// Do not mix routed and bridging switches: bridges do not know routers' addresses.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<Vec<u32>, Vec<u32>> =

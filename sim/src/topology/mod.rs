@@ -14,7 +14,7 @@ pub use shapes::{Dumbbell, LeafSpine, Ring, ofc_fig1};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Builds a fabric of one ideal switch with `hosts` hosts.
+/// Builds one ideal switch with `hosts` hosts.
 #[must_use]
 pub fn single(hosts: u8, line: Line) -> Plan {
     let mut graph = Graph::default();
@@ -25,7 +25,7 @@ pub fn single(hosts: u8, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Builds a row of ideal switches, with one host at each end.
+/// Builds a row of ideal switches with a host at each end.
 #[must_use]
 pub fn chain(switches: u32, line: Line) -> Plan {
     let mut graph = Graph::default();
@@ -41,7 +41,7 @@ pub fn chain(switches: u32, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Builds the [`FatTree::regular`] of ideal switches. Panics if `k` is odd, or not between 4 and 128.
+/// Builds [`FatTree::regular`] of ideal switches. Panics if `k` is odd, or not between 4 and 128.
 #[must_use]
 pub fn fat_tree(k: u8, line: Line) -> Plan {
     FatTree::regular(k, line).plan(&Build::ideal())

@@ -4,7 +4,7 @@ use crate::plan::Plan;
 
 /// Leaf-spine fabric: every leaf has a line to every spine.
 ///
-/// Leaves are numbered before spines, a leaf's ports to hosts before those to spines, and hosts by leaf.
+/// Leaves are numbered before spines, ports to hosts before those to spines, hosts by leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct LeafSpine {
@@ -72,8 +72,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Builds the plan of the ring, in which frames go from each switch to the next. Panics if the ring has fewer
-    /// than three switches.
+    /// Builds the ring's plan: frames go from each switch to the next. Panics if the ring has fewer than three
+    /// switches.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         assert!(self.switches >= 3, "a ring has {} switches; it needs at least three", self.switches);
@@ -91,10 +91,10 @@ impl Ring {
     }
 }
 
-/// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (40 Gb/s and 20 ns in the paper).
+/// Builds the OFC paper's Fig. 1: three switches in a row, ten hosts, equal lines (40 Gb/s and 20 ns in the paper).
 ///
-/// Hosts 0 and 1 are at the first switch, hosts 2 to 9 at the third. In the paper, host 0 sends flow F0 to host 8, and
-/// all other flows go to host 9.
+/// Hosts 0 and 1 are at the first switch, 2 to 9 at the third. In the paper, host 0 sends flow F0 to host 8; all other
+/// flows go to host 9.
 #[must_use]
 pub fn ofc_fig1(line: Line, build: &Build) -> Plan {
     let mut graph = Graph::default();

@@ -6,7 +6,7 @@ use xoff_wire::units::Bytes;
 
 use super::{LINE, flow};
 
-/// A few allocations are allowed, because one of the calendar's 2,000 buckets may still grow after the warm-up.
+/// A few allocations are allowed, because one of the calendar's 2,000 buckets may still grow after warm-up.
 #[test]
 fn forwarding_frames_of_flows_allocates_no_memory() {
     let plan = FatTree::regular(4, LINE).plan(&Build::ideal());

@@ -84,7 +84,7 @@ fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }
 
-/// Returns the marking probability at which DCQCN's fluid model is in equilibrium (Zhu, Ghobadi, Misra, Padhye: ECN or
+/// Returns the marking probability in the equilibrium of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
 /// Delay, CoNEXT 2016).
 ///
 /// Senders have equal shares of the line; alpha, target and rate are constant. Units are frames and seconds.
@@ -106,7 +106,7 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// Returns the marking probability at the equilibrium of a model that follows DCQCN from one notification (CNP) to the
+/// Returns the marking probability in the equilibrium of a model that follows DCQCN from one notification (CNP) to the
 /// next.
 ///
 /// After a CNP the receiver sends none for the CNP interval, then waits for the first mark. Timers restart with each
@@ -137,7 +137,7 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
 }
 
 /// The queue is within 40 % of the fluid model, which ignores single frames and randomness, and within 10 % of the
-/// model of cycles.
+/// cycle model.
 #[test]
 fn dcqcn_queue_and_rates_match_model_equilibrium() {
     let settings = DcqcnSettings::default();
@@ -185,7 +185,8 @@ fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
 fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
-    // Bounds in bytes. Swift: target of 15 us, less 5 us for the empty path, plus what small windows add. TIMELY: thresholds.
+    // Queue bounds in bytes. Swift: 15 us target, less 5 us for the empty path, plus the addition for small windows.
+    // TIMELY: its thresholds.
     for (name, control, ack_every, queue_max) in
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
     {

@@ -83,7 +83,7 @@ explore! {
             control: controls()[control],
             ..RoceSettings::default()
         };
-        // Acknowledgements at intervals longer than the window would deadlock the flow.
+        // A flow whose window is shorter than the interval of acknowledgements would wait forever.
         let roce = if roce.window.is_some() || control == 2 { RoceSettings { ack_every: 1, ..roce } } else { roce };
         let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
         let repeater = |place, _: SwitchSettings, _: SlotCounts| Repeater::new(place, seed, lost_percent);

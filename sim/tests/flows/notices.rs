@@ -15,8 +15,8 @@ const LONG: u64 = 1 << 40;
 
 /// Runs two flows from host 0 through a switch that samples (QCN) at its inputs.
 ///
-/// The culprit sends 3 Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the
-/// records after 60 ms, the victim's payload rate (Gb/s) in the second half, and the number of XOFFs to host 0.
+/// The culprit flow sends 3 Gb/s to host 4, which hosts 1 to 3 overload; the victim flow 7 Gb/s to host 5. Returns the
+/// records after 60 ms, the victim's payload rate (Gb/s) in the second half, and host 0's XOFFs.
 fn shared_input(qcn: Option<ReactionSettings>, delay: Picos) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -59,7 +59,7 @@ fn shared_input(qcn: Option<ReactionSettings>, delay: Picos) -> (Vec<FlowRecord>
 fn culprit_obeys_cnms_and_victim_gets_none() {
     let (alone, slow, pauses) = shared_input(None, Picos::ZERO);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
-    // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses of host 0 slow the victim, too.
+    // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses of host 0 slow the victim flow, too.
     assert!(slow < 6.0, "{slow} Gb/s");
     let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD), Picos::ZERO);
     assert!(notified[..4].iter().all(|flow| flow.cnps > 0), "{notified:?}");
@@ -74,7 +74,7 @@ fn hosts_react_to_cnms_after_their_delay() {
     let (flows, fast, _) = run(3);
     assert!(flows[..4].iter().all(|flow| flow.cnps > 0), "{flows:?}");
     assert!((fast / 6.626 - 1.0).abs() < 0.01, "{fast} Gb/s");
-    // The run ends after 60 ms, before any reaction.
+    // The reaction is delayed until after the run's 60 ms.
     let (flows, slow, _) = run(60_000);
     assert!(flows.iter().all(|flow| flow.cnps == 0), "{flows:?}");
     assert!(slow < 6.0, "{slow} Gb/s");

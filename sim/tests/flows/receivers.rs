@@ -10,7 +10,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
-/// Payload of a frame in bytes. `FRAME` is the frame's size in a buffer, `TAKES` its transmission time at 20 Gb/s.
+/// Payload of a frame in bytes. `FRAME` is a frame's size in a buffer, `TAKES` its transmission time at 20 Gb/s.
 const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);
@@ -61,13 +61,13 @@ fn slow_receiver_processes_frames_at_exactly_its_rate() {
 fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
-    // Frames arrive five times as fast as the receiver processes them, so it has processed one when the last of ten arrives.
+    // Frames arrive five times as fast as they are processed: when the last of ten arrives, one has been processed.
     assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(receiver(xoff, FRAME))), [1, 0]);
     let paused =
         |xon| at_port(&frames(receiver(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
     let [at_frame, below, at_two] = [FRAME, FRAME + 1, 2 * FRAME].map(paused);
     assert_eq!(at_two, below, "XON thresholds between one and two frames end the pause at different times");
-    // The dataplane's times are accurate to a nanosecond.
+    // Times of the dataplane are accurate to a nanosecond.
     assert!(
         (at_frame - below).abs_diff(TAKES.floor().0) <= 1,
         "an XON threshold lower by a byte does not extend the pause by one frame"
@@ -76,7 +76,7 @@ fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
 
 #[test]
 fn slow_receiver_drops_lossy_frames_beyond_its_buffer() {
-    // The first frame is processed just when the sixth arrives, and no second one before the last of ten arrives.
+    // The first frame is processed just when the sixth arrives; the second, after the tenth's arrival.
     for (count, buffer, lost) in
         [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
     {
@@ -122,7 +122,7 @@ fn receiver_is_slow_only_in_its_slow_period() {
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
     assert!(ideal.took() < record.took() && record.took() < slow.took());
-    // 24 frames arrive in the slow period, each delayed by four fifths of its time at the slow rate.
+    // 24 frames arrive in the slow period, each delayed by four fifths of its processing time.
     let late = record.took().expect("the flow has not ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
     let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
@@ -184,8 +184,7 @@ fn slow_receiver_repeats_pause_after_link_recovery() {
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// Half of a pause of 65,535 quanta at 100 Gb/s is just less than 167,770 ns. At 1 Mb/s no frame is processed
-/// meanwhile.
+/// Half of a pause of 65,535 quanta at 100 Gb/s is just below 167,770 ns. At 1 Mb/s no frame is processed meanwhile.
 #[test]
 fn slow_receiver_refreshes_pause_at_exactly_half_its_time() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));

@@ -88,7 +88,7 @@ fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (Flo
     (fabric, links)
 }
 
-/// Counts the flows of host 0 that left by port 2, and by port 3.
+/// Counts host 0's flows that left by port 2, and by port 3.
 fn flows_up(links: &FramesByLink, switch: u32, to: u32) -> [usize; 2] {
     let links = links.borrow();
     [2, 3].map(|port| {
@@ -118,7 +118,7 @@ fn each_router_rewrites_mac_addresses_and_decrements_ttl() {
         );
         observed.len()
     };
-    // Each leaf has hosts at ports 0 and 1, and spines at ports 2 and 3.
+    // A leaf has hosts at ports 0 and 1, spines at ports 2 and 3.
     assert_eq!(all(&[At::Host(0, 0)], [address(0), router(0, 0)], 64), frames);
     let by_spine = [2, 3].map(|spine: u8| {
         let up = all(&[At::Switch(0, spine)], [router(0, spine), router(spine, 0)], 63);
@@ -139,7 +139,7 @@ fn each_switch_layer_spreads_flows_by_its_own_hash() {
         let plan = FatTree::regular(4, LINE).plan(&build);
         for seed in [1, 2] {
             let (_, links) = carried(&plan, seed, &[15], 64, 3_000);
-            // Switches 0 to 7 are edge switches; 8 and 9 are aggregation switches of pod 0.
+            // Switches 0 to 7 are edge switches; 8 and 9 aggregation switches of pod 0.
             let layers = [0, 8, 9].map(|switch| flows_up(&links, switch, 15));
             let least = layers.as_flattened().iter().min();
             assert!(least >= Some(&5), "{name}, seed {seed}: {layers:?}");

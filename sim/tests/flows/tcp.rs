@@ -25,7 +25,7 @@ fn lone_tcp_flow_takes_computed_time_to_the_picosecond() {
     for line in [LINE, line(7, 333)] {
         let plan = star(&[line; 2], as_they_are);
         let span = |len: u32| Pace::of(line.rate).time_of(Bytes::on_line(len)).0;
-        // Flows within the initial window of ten segments take their ideal time.
+        // Flows within the initial window (ten segments) take their ideal time.
         for segments in [1, 2, 10] {
             let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::tcp(with(Algorithm::Reno)));
             fabric.add(flow(0, 1, (segments - 1) * 1_448 + 448));
@@ -34,7 +34,7 @@ fn lone_tcp_flow_takes_computed_time_to_the_picosecond() {
             let acknowledged = record.acknowledged.expect("no acknowledgement").since(record.start);
             assert_eq!(acknowledged.0, record.ideal.0 + path_time(line, ack), "{segments}");
         }
-        // Twelve segments need a second window, released by the first acknowledgement.
+        // Twelve segments need a second window, which the first acknowledgement permits.
         for handshake in [false, true] {
             let settings = TcpSettings { handshake, ..with(Algorithm::Reno) };
             let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::tcp(settings));
@@ -156,8 +156,8 @@ fn tcp_and_roce_share_a_fabric_in_two_classes() {
     assert_eq!(of(LOSSLESS).next().map(|record| record.frames_sent), Some(207));
 }
 
-/// Bounds from ns-3's `tcp-validation` for DCTCP over 50 Mb/s and a round trip of 10 ms: 48 to 49 Mb/s, and alpha from
-/// 0.055 to 0.09. The marking threshold of 13.8 KB equals its CoDel (1 ms) plus frames in its device.
+/// Bounds from ns-3's `tcp-validation` of DCTCP over 50 Mb/s and a round trip of 10 ms: 48 to 49 Mb/s, alpha from 0.055
+/// to 0.09. The marking threshold of 13.8 KB stands for ns-3's CoDel (1 ms) plus frames in its device.
 #[test]
 fn dctcp_rate_and_alpha_are_within_bounds_of_ns3() {
     let slow = Line { rate: BitRate::from_mbps(50), delay: Picos::from_micros(2_500) };
@@ -186,8 +186,8 @@ fn dctcp_rate_and_alpha_are_within_bounds_of_ns3() {
     assert!((0.055..0.09).contains(&mean), "{mean}");
 }
 
-/// Repeats the experiment `ecn` (four senders, one receiver, 100 Mb/s, CUBIC). Expected mean queues in KB are those of
-/// the kernel's TCP in docs/policies/ecn.md.
+/// Repeats the experiment `ecn` (four senders, one receiver, 100 Mb/s, CUBIC). Expected mean queues in KB are from the
+/// kernel's TCP (docs/policies/ecn.md).
 #[test]
 fn mean_queues_are_near_those_of_kernel_tcp() {
     let ecn = |min, max, probability, wred| {

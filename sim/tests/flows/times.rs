@@ -74,7 +74,6 @@ fn lone_flow_takes_exactly_its_ideal_time() {
     }
 }
 
-/// Expected times are computed by hand, for three frames over 100 Gb/s, then 10 Gb/s.
 #[test]
 fn ideal_time_follows_the_slowest_line() {
     let mut fabric = FlowFabric::new(

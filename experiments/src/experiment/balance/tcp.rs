@@ -1,7 +1,7 @@
 //! Kernel TCP over the paths of experiment `balance`.
 //!
-//! The class is lossless, so every retransmission is unnecessary. Spreading by flow keeps the order of segments, so
-//! there all methods of loss detection would behave alike; they are compared only for other kinds of spreading.
+//! The class is lossless, so every retransmission is unnecessary. Methods of loss detection are compared only where
+//! segments are reordered: not with spreading by flow.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;

@@ -6,8 +6,8 @@
 //!   gpu-2 --+        +-- spine-2 --+        +-- other
 //! ```
 //!
-//! Two chains of pauses begin at leaf-2: over spine-1 to gpu-1, and over spine-2 to gpu-2. No switch may pause the
-//! small stream of the same class from other to gpu-1.
+//! Two chains of pauses begin at leaf-2: over spine-1 to gpu-1, and over spine-2 to gpu-2. Host `other` sends gpu-1 a
+//! small stream of the same class, which no switch may pause.
 
 use xoff_host::Stream;
 
@@ -33,7 +33,7 @@ pub(super) struct RoutedScene {
     other: HostId,
 }
 
-/// Frame sizes in bytes with FCS, by which byte counters distinguish the senders.
+/// Frame sizes in bytes with FCS. They differ, so that byte counters show whose frames passed.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> RoutedScene {

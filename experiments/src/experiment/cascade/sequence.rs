@@ -1,4 +1,4 @@
-//! The fourteen steps of the article on DSCP-based PFC, with order and causes, and how a run deviates from them.
+//! Fourteen steps of the article on DSCP-based PFC, with their order and causes, and a run's deviations.
 
 use std::array;
 
@@ -36,7 +36,6 @@ struct PortAction {
     kind: PauseAction,
 }
 
-/// Expected cause of a pause: the port for which most frames are queued, and whether its peer pauses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ExpectedCause {
     culprit: String,
@@ -291,7 +290,7 @@ pub(super) mod tests {
             (expected[release].action, expected[resume].action),
             (PauseAction::Releases, PauseAction::Resumes)
         );
-        // A late sample showed the release, so the release may have happened before `at_ms`.
+        // The sample at `at_ms` was late, so the release may have happened before.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = expected.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);

@@ -1,7 +1,7 @@
-//! Records pauses that switches send and obey, from samples of their counters.
+//! Records the pauses that switches send and obey, by sampling their counters.
 //!
-//! A sample shows when the current pause began. The end of a pause lies between two samples. Counters reveal pauses
-//! that a delayed observer missed; after such a pause, the order of recorded events proves nothing.
+//! A sample shows when the current pause began; a pause ends between two samples. Counters reveal pauses missed by a
+//! delayed observer, after which the order of recorded events proves nothing.
 
 use std::time::Duration;
 
@@ -20,7 +20,6 @@ const SAMPLE_EVERY: Duration = Duration::from_micros(200);
 pub(super) enum PauseAction {
     Holds,
     Releases,
-    /// The port stops sending, because its peer has sent XOFF.
     Stops,
     Resumes,
 }
@@ -63,7 +62,7 @@ impl PauseRecord {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PauseTrack {
-    /// Begin of the tracked pause in ns; 0 while there is none.
+    /// Start of the tracked pause in ns; 0 without one.
     since: u64,
     begun: u64,
     sampled_at: Nanos,
@@ -90,7 +89,8 @@ impl PauseTrack {
             }
             self.since = since;
         }
-        // A switch clears `since` before it counts the pause as ended, so the sum may be one too low, but never too high.
+        // A switch clears `since` before it counts the pause as ended. The sum may thus be one too low, but never too
+        // high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {
             found.missed_after = Some(self.sampled_at);

@@ -1,4 +1,4 @@
-//! Connected parts of a fabric. A flow from one part to another would never end, so it is an error.
+//! Connected parts of a fabric. A flow from one part to another could never end, so it is an error.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) struct Components {
 
 impl Components {
     pub fn of(plan: &Plan) -> Components {
-        // Union-find: an entry is another switch of the part, or the representative itself.
+        // Union-find: each entry is another switch of the same part, or its own index at the part's representative.
         let mut joined: Vec<u32> = (0..plan.switches()).collect();
         let mut hosts = vec![BTreeSet::new(); plan.hosts() as usize];
         for (a, b, _) in plan.links() {
@@ -37,7 +37,8 @@ impl Components {
         load: &LoadSettings,
         pairs: impl IntoIterator<Item = (u32, u32)>,
     ) -> miette::Result<()> {
-        // A hash chooses the links of frames and acknowledgements, so all links of both hosts must be in the same part.
+        // A hash chooses the links of frames and acknowledgements, so all links of both hosts must lead to the same
+        // part.
         let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
         match pairs.into_iter().find(is_apart) {
             None => Ok(()),

@@ -16,7 +16,7 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
         Transport::LineRate => (None, None),
     };
     let acks = acks.into_iter().chain(scenario.hosts.tcp.and_then(|tcp| tcp.ack_class));
-    // Switches send CNMs untagged, so switches on the path put them into class 0.
+    // Switches send CNMs untagged, so other switches put them into class 0.
     let cnms = scenario.hosts.qcn.map(|_| Class::ALL[0]);
     scenario.loads.iter().map(|load| load.class).chain(acks).chain(cnps).chain(cnms).collect()
 }

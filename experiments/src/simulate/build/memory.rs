@@ -12,8 +12,8 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured memory of the simulator in bytes per packet slot, in fat-trees of 4 to 32 ports per switch. `PORT` and
-/// `ADDRESS` are per port and known address.
+/// Memory in bytes per packet slot, measured in fat-trees of 4 to 32 ports per switch. `PORT` and `ADDRESS` are per
+/// port and known address.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
@@ -83,7 +83,7 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // Count at least the transmission time of each query that waits for the previous one: such queries come at most at line rate.
+        // If each query waits for the previous one, add its time on the line: such queries come at line rate at most.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };
@@ -166,7 +166,7 @@ mod tests {
             (qcn.ingress, qcn.culprit) = (ClassSet(0b1000), Culprit::OccupancyRandom);
         }
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
-        // Each congestion slot of a leaf takes 8 bytes in the leaf's table, and 4 in each of its three congestion points.
+        // A congestion slot of a leaf takes 8 bytes in the leaf's table, and 4 in each of its three congestion points.
         let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
         assert!(slots > 3 * 500, "the slots do not include the frames of the leaf's inputs");
         let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);

@@ -31,17 +31,17 @@ pub struct Model {
     pub fabric: AnyFabric,
     pub kinds: Vec<&'static str>,
     pub peers: Vec<Vec<String>>,
-    /// Names of loads; a flow's tag is the index.
+    /// Names of loads; a flow's tag is the index of its load.
     pub loads: Vec<String>,
     pub schedule: Schedule,
     pub import: Option<Import>,
     pub warnings: Vec<String>,
 }
 
-/// Builds a run.
+/// Builds the model of a run.
 ///
 /// # Errors
-/// If the memory does not suffice for `runs` such runs.
+/// If memory does not suffice for `runs` such runs.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let mut bare = plan::plan(&scenario, path, &Build::ideal())?;
@@ -72,7 +72,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
-        // Each load gets a seed of its own, so that its random numbers are independent of other loads.
+        // Each load gets a seed of its own, so that its random numbers do not depend on other loads.
         let seed = Seed(Seed(seed).number(NodeId(number), Purpose::Load));
         loads::add(&mut fabric, &scenario, (load, imported), (&plan, seed), path)?;
         loads.push(load.name.clone());

@@ -19,7 +19,7 @@ pub struct Revision {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// Fault, repair or settings change at a time of the run. Simultaneous ones happen in the order of the variants.
+/// Fault, repair or settings change at some time of the run. Simultaneous ones happen in the order of these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TimedEvent {
     Link { fault: usize, is_up: bool },
@@ -135,7 +135,7 @@ impl Schedule {
             }
             Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
-                // Faults get separate seeds, so that their random numbers are independent.
+                // Each fault gets a seed of its own, so that its random numbers do not depend on other faults.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_dataplane(switch, |node, net| node.stall_at_random(stalls, seed, net));

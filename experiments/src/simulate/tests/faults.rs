@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Describes a fabric where four hosts of one switch send to a fifth host at another switch, without retransmissions.
+/// Describes a fabric: four hosts of one switch send to a fifth host at another switch, without retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
@@ -103,7 +103,7 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // Number of frames that arrive on four lines of 100 Gb/s in 20 us.
+    // Frames that arrive on four lines of 100 Gb/s in 20 us.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
@@ -160,7 +160,7 @@ fn lost_frames_are_listed_by_link_end() {
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
-    // When the link fails, each direction of the line has the frames of 500 ns in flight.
+    // When the link fails, frames of 500 ns are in flight in each direction.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");

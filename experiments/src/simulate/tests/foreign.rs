@@ -47,7 +47,6 @@ fn oddities_of_imported_hpcc_files_cause_warnings() {
     assert!(summary.text().contains("import"), "{}", summary.text());
 }
 
-/// 255 hosts start a thousand flows at the same time, each of one bandwidth-delay product (50 KB).
 #[test] // proves: sim-fabrics
 fn imported_incast_of_255_hosts_on_one_switch_loses_nothing() {
     let place = tempfile::tempdir().unwrap();

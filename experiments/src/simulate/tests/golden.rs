@@ -6,7 +6,7 @@ use std::env;
 
 use super::*;
 
-/// Environment variable that makes the tests store new tables instead of comparing them.
+/// Environment variable with which the tests store new tables, instead of comparing them.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {
@@ -133,7 +133,7 @@ fn import_error_names_hpcc_file_and_line() {
         "{error}"
     );
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
-    // The scenario's time limit, 1 s by default, also ends imported flows.
+    // The scenario's time limit, by default 1 s, also applies to imported flows.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
     let error = why(Some(&scenario), &topology, &flows);
     assert!(error.contains("a flow starts at 2s, but the run ends at 1s at the latest"), "{error}");

@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::policy::bench::{Bench, C3, xoff, xon};
 use crate::settings::{FlowControl, PolicyKind, PolicySettings};
 
-/// Egress port with WARN and XON at 8,000 bytes and XOFF at 10,000.
+/// Egress port with WARN and XON at 8,000 bytes, XOFF at 10,000.
 const OUT: u8 = 4;
 const BLAMED: Trigger = Trigger::Egress(PortId(OUT));
 
@@ -100,7 +100,7 @@ fn capfc_resets_counts_only_at_warn_if_warn_is_below_xon() {
     assert_eq!(counts(&mut bench, OUT)[0], 0);
 }
 
-/// Checks Algorithm 2 of the CaPFC paper (section II-D).
+/// CaPFC paper, section II-D, Algorithm 2.
 #[test]
 fn capfc_blames_fewest_ports_that_reach_the_cut_share() {
     // Of 10 arrivals, 5 came through port 1, 3 through port 0 and 2 through port 2.
@@ -118,7 +118,7 @@ fn capfc_blames_fewest_ports_that_reach_the_cut_share() {
     assert_eq!(blamed(0.81), [xoff(1, BLAMED), xoff(0, BLAMED), xoff(2, BLAMED)]);
 }
 
-/// Checks Algorithm 2 of the CaPFC paper (section II-D) with CUT = 1.
+/// CaPFC paper, section II-D, Algorithm 2 with CUT = 1.
 #[test]
 fn capfc_with_cut_share_1_blames_every_contributing_port() {
     let mut bench = calibrate(1.0);

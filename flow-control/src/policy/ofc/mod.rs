@@ -57,9 +57,9 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// All queued flows, because the peer has paused no flow (original congestion) or the whole class.
+    /// All queued flows, because the egress port's peer has paused no flow (original congestion) or the whole class.
     All,
-    /// Flows that the peer has paused (`congested_flow_tab`), because congestion is local.
+    /// Flows that the egress port's peer has paused (`congested_flow_tab`), because congestion is local.
     Paused,
 }
 
@@ -200,7 +200,7 @@ impl Ofc {
 }
 
 impl Ofc {
-    /// Counts a frame about to be queued at `egress`. Returns its flow's number, or [`u32::MAX`] if the table is full.
+    /// Counts a frame about to be queued at `egress`. Returns its flow's number; [`u32::MAX`] if the table is full.
     #[inline]
     pub fn packet_in(&mut self, egress: PortId, ingress: PortId, key: &FlowKey) -> u32 {
         self.egress[egress.index()].flows.packet_in(key, ingress)
@@ -244,7 +244,7 @@ impl Ofc {
         }
     }
 
-    /// Removes one flow whose pause has expired, if any. With `now` = [`Nanos::NEVER`], every pause has expired.
+    /// Removes a flow whose pause has expired, if any; at [`Nanos::NEVER`], every pause has.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;
@@ -275,8 +275,8 @@ impl Ofc {
         self.pause_frames[port.index()].next_refresh()
     }
 
-    /// Writes a due frame into `bytes`, which must hold the shortest frame. `from` is the address of `port`, `time` the
-    /// pause time.
+    /// Writes a due frame into `bytes`, which must have room for a frame of minimum length. `from` is the address of
+    /// `port`, `time` the pause time.
     pub fn write_frame(
         &mut self,
         now: Nanos,
@@ -301,7 +301,7 @@ impl Ofc {
         Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
-    /// Marks due flow frames as sent without sending them, because a shadow policy ([`super::Shadow`]) sends none.
+    /// Marks due flow frames as sent, although a shadow policy ([`super::Shadow`]) sends none.
     pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];
@@ -322,14 +322,14 @@ impl Ofc {
         });
     }
 
-    /// Forgets all flow pauses sent by `port`, because its peer has lost them.
+    /// Forgets all flow pauses that `port` sent, because its peer has lost them.
     pub fn forget_sent(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let ended = |id: FlowId| egress[id.egress.index()].flows.set_request(id.flow, PauseRequest::None);
         self.pause_frames[port.index()].forget_sent(ended);
     }
 
-    /// Returns whether `port`'s peer may have paused a flow.
+    /// Returns whether `port`'s peer may still pause a flow at this switch's request.
     #[must_use]
     pub fn has_sent_pause(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].has_sent_pause()

@@ -1,7 +1,7 @@
 //! OFC's `pause_frame_tab` of one ingress port: flows that the port's peer is requested to pause, each with the state
 //! (paused or resumed) last sent.
 //!
-//! A frame is due while such a state is unsent, and for periodic refreshes.
+//! A frame is due while a state is unsent, and for periodic refreshes.
 
 use xoff_wire::units::{Nanos, PortId};
 
@@ -79,8 +79,8 @@ impl PauseFrames {
         }
     }
 
-    /// Resumes all flows (Algorithm 1 of OFC, lines 17 and 18). Calls `each` with the flow, and whether a resume is
-    /// due.
+    /// Resumes all flows (Algorithm 1 of OFC, lines 17 and 18). Calls `each` with the flow, and whether a resume must
+    /// be sent.
     pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let needs_resume = row.sent != SentState::Nothing;
@@ -93,8 +93,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Forgets the states sent for each flow, because the peer has lost them. Calls `each` for every flow whose
-    /// resume is dropped.
+    /// Forgets the states sent, because the peer has lost them. Calls `each` for every flow that then needs no resume.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;

@@ -6,8 +6,8 @@
 //!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer congested: E(i,o,p) = 0 for every i
 //! ```
 //!
-//! The OFC paper uses the mean alone. Here, egress XOFF is the minimum of T(p), because in an almost empty switch
-//! nearly every frame exceeds the mean.
+//! The OFC paper uses the mean alone. Here, egress XOFF is the minimum of T(p), because in an almost empty switch a
+//! single queued frame exceeds the mean.
 
 use xoff_wire::units::{Bytes, PortId};
 

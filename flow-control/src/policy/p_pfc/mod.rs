@@ -2,7 +2,7 @@
 //! in two forms, each on top of plain PFC at ingress:
 //!
 //! * [`mean`], as in the OFC paper's evaluation: "average buffer occupancy of all egress ports".
-//! * [`prediction`], as in its own abstract: it "predicts the happening of PFC trigger in the future".
+//! * [`prediction`], as in the P-PFC paper's abstract: it "predicts the happening of PFC trigger in the future".
 
 mod mean;
 mod prediction;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Two rules are not from the paper. No queue below XON is paused, so that the buffer absorbs bursts. A predicted pause
-//! ends at half of XON, because at XON it would at once begin again.
+//! ends at half of XON, because at XON it might at once begin again.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 

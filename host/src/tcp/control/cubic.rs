@@ -5,9 +5,9 @@ use xoff_wire::units::Nanos;
 /// CUBIC's constant C: growth in segments per cubic second.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// Growth per window that gives the same mean window as Reno, with the decrease [`BETA`].
+/// Growth per window with which a decrease by [`BETA`] gives the same mean window as Reno.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Maximum factor of growth per round trip.
+/// Maximum factor by which a window grows per round trip.
 const GROWTH_MAX: f64 = 1.5;
 
 /// State of CUBIC. Windows are in segments, times in seconds.
@@ -26,7 +26,6 @@ struct Epoch {
     /// Time from the start of the curve to the plateau (K).
     rise: f64,
     plateau: f64,
-    /// Window that Reno would have now.
     reno: f64,
     window: f64,
 }
@@ -34,7 +33,8 @@ struct Epoch {
 impl Cubic {
     pub(super) fn reduce(&mut self, window: u32) -> u32 {
         let whole = f64::from(window);
-        // Fast convergence: a flow that lost frames below its former window lowers its plateau further, to leave capacity to new flows.
+        // Fast convergence: a flow that lost frames below its former plateau lowers the plateau further, to leave
+        // capacity to new flows.
         self.plateau = if whole < self.plateau { whole * (1.0 + BETA) / 2.0 } else { whole };
         self.before = whole;
         self.epoch = None;
@@ -96,7 +96,7 @@ fn floor(window: f64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Window W(t) of RFC 9438 section 4.2 at round trips of 100 ms, where Reno is slower.
+    /// RFC 9438 section 4.2: window W(t) at round trips of 100 ms, where Reno is slower.
     #[test]
     fn cubic_window_follows_its_curve_within_a_segment() {
         let mut cubic = Cubic::default();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!((cubic.reduce(75), cubic.plateau), (52, 75.0), "above the last maximum");
     }
 
-    /// RFC 9438 section 4.8: after a time-out, the curve begins with its plateau at the current window.
+    /// RFC 9438 section 4.8: after a time-out, the curve begins at its plateau, the current window.
     #[test]
     fn cubic_after_timeout_begins_at_its_plateau() {
         let mut cubic = Cubic::default();

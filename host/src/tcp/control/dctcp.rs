@@ -1,4 +1,4 @@
-//! DCTCP (RFC 8257): a mark reduces the window by half of the share of marked segments.
+//! DCTCP (RFC 8257): a mark reduces the window by half of the (averaged) share of marked segments.
 
 use super::{Congestion, Reno};
 
@@ -11,12 +11,11 @@ pub struct Dctcp {
     alpha: f64,
     acknowledged: u32,
     marked: u32,
-    /// Segment whose acknowledgement ends the current observation.
     end: u32,
 }
 
 impl Default for Dctcp {
-    /// Returns the state of a new connection: its first reduction halves the window.
+    /// Returns a new connection's state: its first reduction halves the window.
     fn default() -> Dctcp {
         Dctcp { growth: Reno::default(), alpha: 1.0, acknowledged: 0, marked: 0, end: 0 }
     }

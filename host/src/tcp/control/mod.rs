@@ -8,7 +8,7 @@ pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use reno::Reno;
 
-/// Minimum slow start threshold in segments.
+/// Minimum slow start threshold, in segments.
 const THRESHOLD_MIN: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,6 @@ pub enum Algorithm {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// Congestion mark (ECE).
     Mark,
     Loss,
 }
@@ -49,7 +48,8 @@ impl Control {
         }
     }
 
-    /// Returns the slow start threshold after congestion. As in Linux, it depends on the window, not on segments in flight.
+    /// Returns the slow start threshold after congestion. As in Linux, the window determines it, not the segments in
+    /// flight.
     pub fn reduce(&mut self, window: u32, congestion: Congestion) -> u32 {
         let reduced = match self {
             Control::Reno(reno) => reno.reduce(window),
@@ -74,14 +74,14 @@ impl Control {
         }
     }
 
-    /// Records an acknowledgement of `acknowledged` segments before `first`. `next` is the next new segment.
+    /// Records an acknowledgement of `acknowledged` segments before `first`. `next` is the next unsent segment.
     pub fn acknowledged(&mut self, acknowledged: u32, is_marked: bool, [first, next]: [u32; 2]) {
         if let Control::Dctcp(dctcp) = self {
             dctcp.acknowledged(acknowledged, is_marked, [first, next]);
         }
     }
 
-    /// Returns DCTCP's estimated share of marked segments; `None` for other algorithms.
+    /// Returns DCTCP's estimated share of marked segments, or `None` for other algorithms.
     #[must_use]
     pub const fn alpha(&self) -> Option<f64> {
         match self {

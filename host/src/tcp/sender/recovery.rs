@@ -8,7 +8,7 @@ const DUPLICATES: u32 = 3;
 /// Number of recoveries for which a widened reordering window is kept (RFC 8985).
 const PERSISTENCE: u32 = 16;
 
-/// Proportional rate reduction (RFC 6937): spreads segments over the round trip after a reduction.
+/// Proportional rate reduction (RFC 6937): spreads sent segments over the round trip after a reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Proportional {
     before: u32,
@@ -25,7 +25,8 @@ impl Proportional {
         self.sent += 1;
     }
 
-    /// Returns the window after `fresh` newly delivered segments. `is_advance`: the acknowledgement advances, without new losses.
+    /// Returns the window after `fresh` newly delivered segments. `is_advance` is true for a cumulative acknowledgement
+    /// without new losses.
     pub(super) fn window(
         &mut self,
         threshold: u32,
@@ -53,7 +54,7 @@ impl Proportional {
 /// Loss detection by delivery times (RFC 8985).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rack {
-    /// Transmission time of the delivered segment that was sent last, and the segment after it.
+    /// Sending time of the latest-sent delivered segment, and the segment after it.
     sent: (Nanos, u32),
     round_trip: Nanos,
     round_trip_min: Nanos,
@@ -63,7 +64,7 @@ pub(super) struct Rack {
     /// Reordering window in quarters of the minimum round-trip time.
     steps: u32,
     persistence: u32,
-    /// Segment whose acknowledgement permits the next widening of the window.
+    /// Segment whose acknowledgement permits to widen the window again.
     next_step: u32,
     pub(super) reorder_at: Nanos,
 }
@@ -184,7 +185,8 @@ impl Sender {
         is_lost
     }
 
-    /// Marks the first segment as lost after `limit` duplicates, and the next one after a partial acknowledgement (RFC 6582).
+    /// Marks the first segment as lost after `limit` duplicate acknowledgements, and the next one at a partial
+    /// acknowledgement (RFC 6582).
     fn detect_by_duplicates(&mut self, limit: u32, advances: bool) -> bool {
         let first = self.board.first();
         let is_lost = match self.state {

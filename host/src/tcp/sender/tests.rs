@@ -61,7 +61,8 @@ fn run_script(name: &str, settings: &TcpSettings, script: &str) {
     assert!(sent.is_empty(), "{name}: unexpected transmissions at the end: {sent:?}");
 }
 
-/// Checks sequences of packetdrill's scripts for Linux (`slow_start`, `fast_retransmit`, `fast_recovery`, `cubic`), in segments.
+/// Sequences of packetdrill's scripts for Linux (`slow_start`, `fast_retransmit`, `fast_recovery`, `cubic`), in
+/// segments.
 #[test]
 fn tcp_sender_sends_same_sequences_as_linux() {
     let cubic = settings(Algorithm::Cubic);
@@ -109,7 +110,8 @@ fn tcp_sender_sends_same_sequences_as_linux() {
     );
 }
 
-/// RFC 6582: a partial acknowledgement reveals the next loss; duplicates without SACK permit new segments.
+/// RFC 6582: a partial acknowledgement reveals the next loss; without SACK, duplicate acknowledgements permit new
+/// segments.
 #[test]
 fn newreno_repairs_one_loss_per_round_trip() {
     let reno = TcpSettings { sack: false, detection: Detection::Duplicates(3), ..settings(Algorithm::Reno) };
@@ -130,7 +132,7 @@ fn ecn_marks_reduce_tcp_window_once_per_window_of_data() {
     let now = Nanos::from_secs(1);
     let mut sender = Sender::new(&reno, 100, now, None);
     assert!(std::iter::from_fn(|| sender.send(now)).all(|sent| sent.is_ecn_capable && !sent.is_reduced));
-    // Segments up to 10 were sent before the first reduction, so their marks report the same congestion.
+    // Segments up to 10 were sent before the first reduction, so their marks are of the same congestion.
     for (next, is_marked, window, sent) in [
         (2, true, 5, vec![]),
         (4, true, 5, vec![]),
@@ -163,7 +165,8 @@ fn tcp_timeout_doubles_and_window_restarts_at_one_segment() {
         assert_eq!((drain(&mut sender, now), sender.window(), sender.threshold()), (vec![0], 1, threshold));
     }
     assert_eq!((sender.timeouts(), sender.resent()), (5, 5));
-    // Acknowledge in slow start up to the threshold. The echoed timestamp gives a round-trip time, which ends the backoff.
+    // Acknowledge in slow start up to the threshold. The echoed timestamp yields a round-trip time, which ends the
+    // backoff.
     let ack = |next| Ack { next, ..Ack::default() };
     now = now.after(Nanos::from_millis(10));
     sender.acknowledged(now, &ack(1), Nanos::from_millis(10));
@@ -173,7 +176,8 @@ fn tcp_timeout_doubles_and_window_restarts_at_one_segment() {
     assert!(sender.is_done() && sender.deadline() == Nanos::NEVER);
 }
 
-/// RFC 5681 section 3.1: a time-out during recovery belongs to the same window of data; a time-out after progress is new congestion.
+/// RFC 5681 section 3.1: a time-out in recovery belongs to the same window of data; one after progress is new
+/// congestion.
 #[test]
 fn tcp_timeout_in_recovery_keeps_threshold_until_progress() {
     let script =
@@ -191,7 +195,7 @@ fn tcp_window_grows_by_newly_delivered_segments() {
     run_script("SACK before the time-out", &never, script);
 }
 
-/// SACK blocks come with the most recent first. RACK must not take that for reordering, and sends the gaps again at once.
+/// The most recent SACK block comes first. RACK must not take that for reordering, and retransmits the gaps at once.
 #[test]
 fn rack_processes_sack_blocks_in_ascending_order() {
     run_script("three gaps", &settings(Algorithm::Cubic), "w 10\n> 0-9\n+ 100\n< 0 6 4 2\n> 0-1 3");
@@ -250,13 +254,13 @@ fn idle_tcp_connection_keeps_window_until_a_timeout_passes() {
     }
 }
 
-/// Path with one queue; acknowledgements are delayed as long as data.
+/// Path with one queue; acknowledgements take as long as data.
 struct Pipe<'a> {
     settings: TcpSettings,
     sender: Sender,
     receiver: Receiver,
     now: Nanos,
-    /// Transmission time of a segment on the line, in nanoseconds.
+    /// Time of a segment on the line, in nanoseconds.
     span: u64,
     delay: u64,
     free: Nanos,
@@ -334,7 +338,7 @@ impl Pipe<'_> {
     }
 }
 
-/// Windows of 10, 20 and 40 segments take three round trips. A last, single segment waits for the delayed acknowledgement.
+/// Windows of 10, 20 and 40 segments take three round trips. The last segment waits for the delayed acknowledgement.
 #[test]
 fn lone_tcp_flow_takes_expected_number_of_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
@@ -375,8 +379,8 @@ fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     }
 }
 
-/// Returns the reduction in the steady cycle of one flow, `window * alpha / 2` segments. The window grows by one per
-/// round trip. A cycle has two more round trips without growth, and marks in one round trip.
+/// Returns the reduction per cycle of one flow in equilibrium, `window * alpha / 2` segments. The window grows by one
+/// per round trip. A cycle also has two round trips without growth; marks come in one.
 fn reduction_of_cycle(window: f64) -> f64 {
     let mut alpha = 1.0_f64;
     for _ in 0..200 {
@@ -386,8 +390,8 @@ fn reduction_of_cycle(window: f64) -> f64 {
     window * alpha / 2.0
 }
 
-/// For one flow, DCTCP's mean alpha is sqrt(2/W) (SIGCOMM 2010, section 3.3); W is the window at the marking
-/// threshold. The queue oscillates by less than the paper's sqrt(2W)/2, because alpha decays between reductions.
+/// SIGCOMM 2010, section 3.3: one flow's mean alpha is sqrt(2/W), with W the window at the marking threshold. The queue
+/// oscillates by less than the paper's sqrt(2W)/2, because alpha decays between reductions.
 #[test]
 fn dctcp_alpha_and_queue_of_one_flow_swing_as_predicted() {
     let mut results = Vec::new();

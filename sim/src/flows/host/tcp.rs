@@ -23,7 +23,7 @@ pub(super) struct Connections {
     senders: Vec<Option<Box<Active<Sender>>>>,
     receivers: Vec<Option<Box<Active<Receiver>>>>,
     acknowledged: Vec<Picos>,
-    /// Idle connections by receiver and class: congestion state and source port of each.
+    /// Idle connections by receiver and class, each with congestion state and source port.
     idle: HashMap<(u32, Class), Vec<(Path, u16)>>,
 }
 
@@ -114,7 +114,7 @@ impl FlowHost {
         tcp.senders[number as usize] = Some(Active::new(sender, flow.port));
     }
 
-    /// Returns whether a TCP flow may send; `None` for flows without TCP.
+    /// Returns whether a TCP flow may send; `None` if the flow does not use TCP.
     #[inline]
     pub(super) fn may_send_tcp(&mut self, number: u32) -> Option<bool> {
         let (active, _) = self.tcp.as_mut()?.endpoint(number)?;

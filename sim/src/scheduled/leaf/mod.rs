@@ -24,8 +24,8 @@ use port::{ServerPort, input_frames};
 
 /// Leaf of a scheduled fabric. Its first ports lead to servers, the others to spines.
 ///
-/// Frames of a server wait in a virtual output queue (VOQ) for each output and class, until the output grants them.
-/// Buffer thresholds, pauses, classification and congestion points work as in a dataplane switch.
+/// A server's frames wait in a virtual output queue (VOQ) per output and class, until the output grants them. Buffer
+/// thresholds, pauses, classification and congestion points work as in a dataplane switch.
 #[derive(Debug)]
 pub struct CellLeaf {
     place: Place,
@@ -61,8 +61,8 @@ impl CellLeaf {
         }
     }
 
-    /// Returns the number of slots in the tables of a leaf's congestion points. A frame at an output has a credit, and a
-    /// frame of an input fits into the input's share of the buffer: therefore no sampled frame gets a higher slot.
+    /// Returns how many slots a leaf's congestion points need. Each sampled frame has a credit of its output, or fits
+    /// into its input's share of the buffer, so none gets a higher slot.
     #[must_use]
     pub fn congestion_slots(fabric: Scheduled, settings: &SwitchSettings) -> u32 {
         let sampled = ClassSet(settings.qcn.ingress.0 | settings.qcn.egress.0);
