@@ -16,8 +16,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates the handle of a frame of `len` bytes (without FCS). Only the store that has filled the slot may call
-    /// this.
+    /// Creates the handle of a frame of `len` bytes (without FCS). Only the store that filled the slot may call this.
     pub const fn new(slot: u32, len: u32) -> Frame {
         Frame { slot, len }
     }
@@ -75,7 +74,7 @@ pub const fn cells_of(len: u32) -> u32 {
 pub trait FrameStore {
     fn capacity(&self) -> u32;
 
-    /// Returns the start of the frame in one slice: `min(len, CELL)` bytes or more; all bytes of a MAC control frame.
+    /// Returns the start of the frame as one slice: `min(len, CELL)` bytes or more; all bytes of a MAC control frame.
     fn head(&self, frame: &Frame) -> &[u8];
 
     /// Copies the frame's stored bytes, as many as fit, into `into`. Returns their number.
@@ -96,7 +95,7 @@ pub trait FrameStore {
         true
     }
 
-    /// Moves the frame's start by `by` bytes and adjusts its length. Returns false, and changes nothing, if the slot is
+    /// Moves the frame's start by `by` bytes and adjusts its length. Returns false, without a change, if the slot is
     /// too small.
     fn move_start(&mut self, _frame: &mut Frame, _by: i32) -> bool {
         false
@@ -112,7 +111,7 @@ pub trait FrameStore {
         None
     }
 
-    /// Creates a control frame from a separate pool; `None` if all frames of the pool are in flight.
+    /// Creates a control frame from a separate pool; `None` if all its frames are in flight.
     fn control(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }

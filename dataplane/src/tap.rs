@@ -16,7 +16,7 @@ pub const TAPS_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(pub u64);
 
-/// Frame that a tap observes: where it is, its class, and what happened to it.
+/// Observation of a frame by a tap: time, port, class, and what happened to the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Sighting {

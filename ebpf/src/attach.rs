@@ -26,8 +26,7 @@ mod skeleton {
 const PROGRAM_NAMES: [&str; 2] = ["xoff_receive", "xoff_stamp"];
 const EOPNOTSUPP: i32 = 95;
 
-/// Program attached to an interface. Dropping this value detaches the program. In generic mode, drop it in the interface's network
-/// namespace.
+/// Program attached to an interface. Dropping this value detaches it. In generic mode, drop it in the interface's network namespace.
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -115,7 +114,7 @@ impl Drop for Attached {
 /// * `mode`: `None` tries native, then generic mode.
 /// * `longest`: maximum bytes of a frame; `None` if frames may take several chunks.
 /// * `has_stamps`: true if the program writes the time of receipt (CLOCK_MONOTONIC, in nanoseconds) in front of each frame. The sockets'
-///   chunks need 8 bytes of their own there.
+///   chunks need 8 free bytes there.
 ///
 /// # Errors
 /// Returns an [`EbpfError`] and leaves the interface unchanged.
@@ -259,7 +258,7 @@ mod tests {
 
     const FRAME: [u8; 64] = [0xf0; 64];
 
-    /// Runs an XDP program on a frame behind `metadata` bytes of metadata. Returns the frame with the metadata that the program left.
+    /// Runs an XDP program on a frame behind `metadata` bytes of metadata. Returns the frame with the metadata left by the program.
     fn received(program: &ProgramMut<'_>, metadata: u32) -> Vec<u8> {
         let packet = [&vec![0xee; metadata as usize], &FRAME[..]].concat();
         let end = u32::try_from(packet.len()).expect("the packet is short");

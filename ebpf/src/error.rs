@@ -1,4 +1,3 @@
-/// Error in claiming an interface, or in attaching a program to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EbpfError {
     #[error(
@@ -32,7 +31,6 @@ pub enum EbpfError {
     NotNative { device: String, source: libbpf_rs::Error },
     #[error("cannot load the XDP program for {device}: {source:#}; {}", load_remedy(source))]
     NotLoaded { device: String, source: libbpf_rs::Error },
-    /// The kernel refused the action `doing`.
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
         /// Refused action, as a verb phrase that completes "cannot".

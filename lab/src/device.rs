@@ -110,13 +110,12 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries. Without entries, the kernel reorders frames and drops some uncounted while it resolves addresses.
+    /// Adds stale neighbour entries. Without them, the kernel reorders frames, and drops some uncounted, while it resolves addresses.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Mark neighbours as `ExtLearned`, so that their entries do not count towards the kernel's limit of 1,024 for all namespaces
-        // (`gc_thresh3`).
+        // Mark neighbours as `ExtLearned`, so that they do not count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 

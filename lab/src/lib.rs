@@ -55,7 +55,7 @@ impl Lab {
         Lab::default()
     }
 
-    /// Creates a namespace called `name` with loopback up. The thread that keeps the namespace has the same name.
+    /// Creates a namespace called `name` with loopback up. The thread that keeps the namespace has this name, too.
     pub fn namespace(&self, name: &str) -> Result<Namespace, LabError> {
         let namespace = Namespace::create(name)?;
         device::loopback_up(&namespace)?;

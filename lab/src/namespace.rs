@@ -122,7 +122,7 @@ impl Namespace {
         })
     }
 
-    /// Gives programs started later a private `/sys`, a private host name, and a private `/etc/hosts` with the text `hosts`.
+    /// Gives programs started later a private `/sys`, host name, and `/etc/hosts` with the text `hosts`.
     pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
         let name = self.name().to_owned();
         self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {

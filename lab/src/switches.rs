@@ -14,8 +14,8 @@ fn handle(running: &Running) -> SwitchHandle {
     (Arc::clone(running.view()), running.reloads().cloned())
 }
 
-/// Running switches with their namespaces. A switch must stop in its own namespace, because a generic XDP program
-/// can be detached only there.
+/// Running switches with their namespaces. A switch must stop in its namespace: only there can a generic XDP program be
+/// detached.
 #[derive(Debug, Default)]
 pub struct Switches(Vec<(Namespace, Option<Running>)>);
 
@@ -23,7 +23,8 @@ impl Switches {
     /// Starts a switch in each namespace.
     ///
     /// # Errors
-    /// Returns the first failure with the index of its switch, and stops the other switches.
+    ///
+    /// Returns the first failure with the index of its switch, and stops the others.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         Switches::start_from(configs, |_| None)
     }

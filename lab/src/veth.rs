@@ -37,7 +37,7 @@ impl Namespace {
         VethEnd::new(self, device)
     }
 
-    /// Deletes a group of devices and their veth peers in one request, for which the kernel waits only once.
+    /// Deletes a group of devices and their veth peers in one request, because the kernel waits once for each request.
     pub fn delete_group(&self, group: u32) -> Result<(), LabError> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::Group(group));
@@ -102,8 +102,7 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Disable IPv6, so that the kernel sends nothing before the peer is ready. Ignore the error of a kernel without IPv6, which lacks the
-    // setting.
+    // Disable IPv6, so that the kernel sends nothing before the peer is ready. Ignore the error: a kernel without IPv6 lacks the setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {

@@ -30,7 +30,7 @@ enum Sharing {
 }
 
 impl Plan {
-    /// Plans a test bed of `hosts` hosts: IPv4 only, MTU 1500, one queue per device, and no other bed at the same time.
+    /// Plans a test bed of `hosts` hosts: IPv4 only, MTU 1500, one queue per device, and no other bed meanwhile.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -38,14 +38,15 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
-    /// Allows other test beds at the same time, for tests that send single frames and check no times.
+    /// Allows other beds at the same time, for tests that send single frames and check no times.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.sharing = Sharing::Shared;
         self
     }
 
-    /// Places the last `hosts` hosts behind a second, far switch with ports p1, p2, .. A wire connects the last ports of both switches.
+    /// Places the last `hosts` hosts behind a second, far switch with ports p1, p2, .. A wire connects the last ports
+    /// of both switches.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
@@ -275,8 +276,8 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Excludes all other beds, in threads and processes, until the lock is dropped. A command that builds its own bed,
-/// such as `xoff demo`, needs this lock.
+/// Excludes all other beds, in threads and processes, until the lock is dropped. Commands that build their own bed,
+/// such as `xoff demo`, need this lock.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

@@ -123,7 +123,7 @@ pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a frame that asks the peer to send at most the line rate / 2^`step` in a class (GFC).
+/// Returns a frame that limits the peer to the line rate / 2^`step` in a class (GFC).
 #[must_use]
 pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     let mut bytes = pfc(source, &[]);

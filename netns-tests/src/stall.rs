@@ -46,7 +46,7 @@ thread_local! {
     static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
-/// Runs a test, and runs it again if it failed while the machine stalled longer than a stall budget.
+/// Runs a test, and repeats it if it failed while the machine stalled longer than a stall budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&TestRun::current(), test);
 }

@@ -88,7 +88,7 @@ impl Agent {
     /// [`guard::run_guard`].
     ///
     /// # Errors
-    /// Fails if a part is refused; the device then stays as it was.
+    /// Fails if a step is refused; the device then stays as it was.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
@@ -232,7 +232,7 @@ impl Agent {
         }
     }
 
-    /// Reads link events before frames, because pauses that arrive after a loss of the link must be obeyed.
+    /// Reads link events before frames: pauses that arrive after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("cannot watch the link"))?;
@@ -359,7 +359,7 @@ impl Agent {
         if own.dcbx != Dcbx::Willing {
             return Ok(());
         }
-        // The LLDP thread has no real-time priority, so do not wait for its lock; try again in a second.
+        // The LLDP thread has no real-time priority, so do not wait for its lock: try again in a second.
         let Ok(announced) = view.announced.try_lock().map(|announced| announced.clone()) else {
             return Ok(());
         };

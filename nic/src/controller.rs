@@ -151,7 +151,6 @@ impl PauseController {
         Class::ALL.into_iter().filter(limited).collect()
     }
 
-    /// Returns whether a rate-limited class lacks its first report of sent bytes.
     #[must_use]
     pub fn needs_first_report(&self) -> bool {
         self.counted().iter().any(|class| self.reported[class.index()].is_none())

@@ -195,8 +195,8 @@ impl LldpHost {
         port.timer.next().min(port.table.next_expiry()).min(self.next_look)
     }
 
-    /// Applies `change` to the port's LLDP state; `change` returns whether to compare announcements again. Publishes the announcement to
-    /// follow, and logs after unlocking.
+    /// Applies `change` to the port's LLDP state. If the `bool` of `change` is true, compares announcements again and publishes the one to
+    /// follow; logs after unlocking.
     fn update<T>(
         &mut self,
         now: Nanos,

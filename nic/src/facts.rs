@@ -53,7 +53,7 @@ pub struct Facts {
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
     Received,
-    /// The device or another component consumes pause frames.
+    /// The device or another component consumes pause frames before the agent receives them.
     Swallowed,
     #[default]
     Unknown,
@@ -169,7 +169,7 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Returns whether an RDMA device uses the kernel's queues: rxe (by its parent) or siw (which has no device).
+/// Returns whether an RDMA device is software, whose frames use the kernel's queues: rxe (has a file `parent`) or siw (has no `device`).
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

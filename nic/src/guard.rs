@@ -34,7 +34,8 @@ pub const GRACE: Nanos = Nanos::from_millis(5);
 /// Returns the time on the monotonic clock, which agent and guard share.
 ///
 /// # Panics
-/// Panics if the system has no such clock; Linux has it.
+///
+/// If the system has no such clock; Linux has it.
 #[must_use]
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC is missing");

@@ -1,5 +1,5 @@
-//! Times in which paused classes may have sent, because another program changed the queues. A change that the kernel did not announce may
-//! have happened directly after the last check.
+//! Times in which paused classes may have sent, because another program changed the queues. A change that the kernel did not announce
+//! counts from the last check, because it may have happened directly afterwards.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 

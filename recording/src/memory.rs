@@ -1,5 +1,3 @@
-//! Frame memory of a replay: first bytes and length of each frame, by slot.
-
 use xoff_dataplane::frame::Frame;
 
 #[derive(Clone, Debug)]

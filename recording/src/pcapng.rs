@@ -72,8 +72,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a capture of `interfaces` (sorted by port) at Unix time `begun`. `zero` is the Unix time at which the
-    /// records' clock was zero.
+    /// Starts a capture of `interfaces` (sorted by port) at Unix time `begun`. `zero` is the Unix time of the records'
+    /// time zero.
     #[must_use]
     pub fn new(
         application: &str,

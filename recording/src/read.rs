@@ -77,7 +77,8 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
     replay_of(open()?, open()?, own, path)
 }
 
-/// Replays a recording from two readers of the same bytes. The first is used to check the whole file before the replay.
+/// Replays a recording from two readers of the same bytes. The first is for a check of the whole file before the
+/// replay.
 pub fn replay_of(
     first: impl Read,
     second: impl Read,

@@ -22,7 +22,7 @@ pub struct Passing<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Record of a call or an answer.
+/// Record of a driver's call to its dataplane, or of an answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Call: a batch begins at this time.

@@ -23,7 +23,6 @@ const TAP: TapId = TapId(u64::MAX);
 const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
-/// Reason why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Stopped,

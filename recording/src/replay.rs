@@ -27,7 +27,6 @@ pub enum Outcome {
     Differs(Box<Difference>),
 }
 
-/// First difference between recording and replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Number of the call, from 1.
@@ -79,7 +78,7 @@ impl PuntSink for Taker {
 #[derive(Debug)]
 struct ReplayStore {
     memory: Memory,
-    /// Port whose driver holds the frame, by slot.
+    /// For each slot, the port whose driver holds the frame.
     given: Vec<Option<PortId>>,
     expected: VecDeque<Vec<u8>>,
     takes: Takes,
@@ -321,8 +320,8 @@ impl ReplayStore {
         is_same
     }
 
-    /// Returns the frame store's recorded answer to this request. Notes a difference, and returns `None`, if the
-    /// recording has another answer or none.
+    /// Returns the frame store's recorded answer to this request. If the recording has another answer or none, notes a
+    /// difference and returns `None`.
     fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, request: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {

@@ -44,8 +44,8 @@ pub fn use_real_time() -> io::Result<()> {
     xoff_xdp::host::run_in_real_time(PRIORITY)
 }
 
-/// Runs each of `cases` `repeat` times on the device of `setup`. Calls `progress` after each run. Setting `interrupt`
-/// ends the examination.
+/// Runs each of `cases` `repeat` times on the device of `setup`, and calls `progress` after each run. Setting
+/// `interrupt` ends the examination.
 pub fn examine(
     setup: Setup,
     cases: &[&Case],

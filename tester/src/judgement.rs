@@ -1,10 +1,8 @@
-//! Result of one run of a case: requirements, measurements and plots.
-
 use xoff_wire::units::Nanos;
 
 use crate::report::{Figure, Measurement, Verdict};
 
-/// Result of one run of a case. The case passes if no requirement failed and nothing made the verdict "cannot tell".
+/// Result of one run of a case, which passes if no requirement failed and nothing made the verdict "cannot tell".
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
     failures: Vec<String>,
@@ -29,14 +27,15 @@ impl Judgement {
         }
     }
 
-    /// Fails the case if `holds` is false and the device did not stall. Used for losses, which a stalled software device also causes.
+    /// Fails the case if `holds` is false and the device did not stall: for losses, which a stalled software device
+    /// also causes.
     pub fn require_unless_stalled(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.disturbances.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false in three runs. Used for delays, which a stalled software device also causes.
+    /// Fails the case if `holds` is false in three runs: for delays, which a stalled software device also causes.
     pub fn require_in_time(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.late.push(failure());

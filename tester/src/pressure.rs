@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::setup::PortSettings;
 
-/// Share of a run, in percent, during which programs may wait for a processor. Above this share, a failure of the device proves nothing.
+/// Share of a run, in percent, during which programs may wait for a processor. Above it, a failure of the device proves
+/// nothing.
 const LIMIT_PERCENT: u128 = 50;
 
 #[derive(Clone, Copy, Debug)]

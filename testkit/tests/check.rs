@@ -1,5 +1,3 @@
-//! The test kit finds no breach in built-in policies, and detects each kind of faulty policy.
-
 // This file proves promises of SPECIFICATION.md: own-policy
 
 use xoff_flow_control::cause::Trigger;

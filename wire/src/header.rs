@@ -127,9 +127,10 @@ pub enum Malformed {
 }
 
 impl Header {
-    /// Parses a frame's header. `head` must have the first 96 bytes, or the whole shorter frame.
+    /// Parses a frame's header. `head` must have the first 96 bytes, or the whole of a shorter frame.
     ///
     /// # Errors
+    ///
     /// Fails if the Ethernet header is truncated.
     #[inline]
     pub fn parse(head: &[u8]) -> Result<Header, Malformed> {
@@ -166,8 +167,7 @@ impl Header {
         Layout { ether_type: self.ether_type, l3: self.l3, parts }
     }
 
-    /// Reads a header whose `layout` was returned by [`Header::parse`] before. With a wrong layout, the result is
-    /// arbitrary.
+    /// Reads a header whose `layout` [`Header::parse`] found before. With a wrong layout, the result is arbitrary.
     #[inline]
     #[must_use]
     pub fn read(layout: Layout, head: &[u8]) -> Header {

@@ -79,9 +79,10 @@ pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
 }
 
 impl Packet {
-    /// Reads the header of the packet at `head`. The packet has at most `room` bytes; `None` if it is not IP.
+    /// Reads the header of the packet at `head`, which has at most `room` bytes; `None` if it is not IP.
     ///
     /// # Errors
+    ///
     /// Fails if no router may forward the packet.
     #[inline]
     pub fn read(ether_type: EtherType, head: &[u8], room: usize) -> Option<Result<Packet, Unroutable>> {

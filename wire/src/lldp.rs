@@ -169,7 +169,7 @@ impl<'a> Lldpdu<'a> {
             return Err(LldpError::Mandatory);
         };
         let mut left = rest;
-        // Ignore a single byte at the end: it is too short for a TLV. Some senders put one before the padding.
+        // Ignore a single byte at the end, which is too short for a TLV. Some senders put one before the padding.
         while left.len() > 1
             && let Some((raw, behind)) = Raw::next(left)?
         {
@@ -296,7 +296,7 @@ impl<'a> Writer<'a> {
     /// Starts an LLDP frame with source address `src`.
     ///
     /// # Panics
-    /// Panics if `bytes` is shorter than [`LEN_MAX`].
+    /// If `bytes` is shorter than [`LEN_MAX`].
     pub fn new(bytes: &'a mut [u8], src: MacAddr) -> Writer<'a> {
         assert!(
             bytes.len() >= LEN_MAX,

@@ -19,7 +19,7 @@ use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Maximum length in bytes, without FCS, of a frame with a flow list. Every station can receive this length.
+/// Maximum length in bytes, without FCS, of a frame with a flow list, so that every station can receive it.
 pub const LEN_MAX: usize = 1514;
 
 mod field {

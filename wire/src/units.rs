@@ -12,7 +12,8 @@ pub use port_set::PortSet;
 
 /// FCS length in bytes; frames from AF_XDP lack it.
 pub const FCS: u32 = 4;
-/// Bytes of a frame on a line that AF_XDP does not see: FCS (4), preamble and start delimiter (8), gap (12).
+/// Bytes that a frame has on a line in addition to those that AF_XDP shows: FCS (4), preamble and start delimiter (8),
+/// gap (12).
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
 /// Bytes of destination, source and EtherType.
 pub const ETHERNET_HEADER: u32 = 14;
@@ -134,7 +135,7 @@ impl BitRate {
     /// Returns a rate of `n` Mb/s.
     ///
     /// # Panics
-    /// Panics if `n` is outside 1..=1,600,000.
+    /// If `n` is outside 1..=1,600,000.
     #[must_use]
     pub const fn from_mbps(n: u64) -> BitRate {
         match BitRate::new(n * 1_000_000) {
@@ -146,7 +147,7 @@ impl BitRate {
     /// Returns a rate of `n` Gb/s.
     ///
     /// # Panics
-    /// Panics if `n` is outside 1..=1,600.
+    /// If `n` is outside 1..=1,600.
     #[must_use]
     pub const fn from_gbps(n: u64) -> BitRate {
         BitRate::from_mbps(n * 1_000)

@@ -26,7 +26,7 @@ pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2]
     let settings = UmemSettings { chunks, multi_buffer: false, zero_copy: ZeroCopy::Auto, rings };
     let bytes = chunks.bytes();
     let memory = usize::try_from(bytes).map_err(io::Error::other).and_then(Mapping::anonymous);
-    // The memory may be unmapped at the end of this function, because the kernel has pinned its pages.
+    // The memory may be unmapped when this function ends, because the kernel has pinned its pages.
     let umem = Umem::new(&memory.map_err(|source| XdpError::Memory { bytes, source })?, settings)?;
     let open = |device: &str| -> Result<Socket, XdpError> {
         let ifindex =

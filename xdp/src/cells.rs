@@ -14,8 +14,8 @@ use crate::mapping::Mapping;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Cells of all workers. Links and sharer counts are atomics only because all workers share the tables; only a
-/// frame's owner uses its cells.
+/// Cells of all workers. Links and sharer counts are atomics only because workers share the tables; only a frame's
+/// owner uses its cells.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,

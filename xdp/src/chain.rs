@@ -1,5 +1,3 @@
-//! A worker's free cells, and the chains of cells that hold frames.
-
 use std::ops::Range;
 
 use xoff_dataplane::frame::CELL;

@@ -179,7 +179,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a received frame to the window. The caller must first move the frame that [leaves the window](Self::leaves_window) to cells.
+    /// Adds a received frame to the window. The caller must first move the frame that [leaves it](Self::leaves_window) to cells.
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the window's oldest frame is still in its chunk");
@@ -209,7 +209,7 @@ impl PacketMemory {
         unsafe { self.chunks.bytes_mut(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
-    /// Removes and returns the time stamp in front of the received frame, so that the chunk's next frame does not have it.
+    /// Removes and returns the time stamp in front of the received frame, so that the chunk's next frame lacks it.
     pub(crate) fn take_stamp(&mut self, chunk: u32) -> Option<Nanos> {
         if !self.has_stamps {
             return None;
@@ -268,8 +268,7 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmitted frame at chunk `first`. Returns first cell ([`NONE`] if there is none) and length of its copy in buffer
-    /// memory.
+    /// Frees the transmitted frame at chunk `first`. Returns first cell ([`NONE`] without one) and length of its copy in buffer memory.
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);

@@ -152,8 +152,8 @@ impl Device {
         done
     }
 
-    /// Restores the settings, except those that another program changed. After a failure, the journal keeps the device's page for
-    /// the next start or `xoff nic restore`.
+    /// Restores the settings, except those that another program changed. After a failure, the journal keeps the device's page for the next
+    /// start or `xoff nic restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -193,8 +193,8 @@ impl Device {
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // Try both flags first, because e1000 changes them only together. The receive flag suffices: sent frames contain their
-            // tags anyway.
+            // Try both flags first, because e1000 changes them only together. The receive flag suffices: sent frames have their tags
+            // anyway.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());

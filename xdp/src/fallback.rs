@@ -39,7 +39,7 @@ pub(crate) fn why_generic(
     }
 }
 
-/// Returns why a port copies frames instead of using zero copy. `found` is the obstacle that an attempt at zero copy found.
+/// Returns why a port copies frames instead of using zero copy. `found` is the obstacle found by an attempt at zero copy.
 pub(crate) fn why_copied(options: &PortOptions, mode: Mode, found: Option<Obstacle>) -> Obstacle {
     match found {
         Some(found) => found,

@@ -90,7 +90,7 @@ impl Layout {
         self.receive_offset
     }
 
-    /// Returns the bytes that the kernel keeps free in front of a packet, in addition to its own 256.
+    /// Returns the bytes that the kernel keeps free in front of a packet, besides its own 256.
     pub(crate) fn kernel_headroom(&self) -> u32 {
         self.receive_offset - HEADROOM
     }

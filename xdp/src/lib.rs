@@ -9,7 +9,8 @@
 //!
 //! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells when its chunk is needed.
 //!
-//! Only this crate of xoff contains `unsafe`: for packet memory, shared rings, and system calls that rustix and nix lack.
+//! Only this crate of the program xoff contains handwritten `unsafe`: for packet memory, shared rings, and system calls that rustix and nix
+//! lack.
 
 mod atomics;
 pub mod bare;
@@ -83,7 +84,7 @@ pub fn has_small_chunks() -> bool {
     umem::has_small_chunks()
 }
 
-/// Gives a device a qdisc, so that a full ring reports busy instead of dropping.
+/// Gives a device a qdisc, so that the kernel reports a full ring as busy instead of dropping frames.
 pub fn add_queue(ifindex: i32) -> io::Result<()> {
     netlink::Netlink::open()?.add_pfifo(ifindex, 0)
 }

@@ -18,17 +18,14 @@ use crate::reading::DeviceDrops;
 /// Losses in the device's `rx_dropped` that sockets or the XDP program also count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// `rx_dropped` contains neither drops of sockets nor drops of the XDP program.
     None,
-    /// `rx_dropped` contains the drops of sockets.
     Sockets,
-    /// `rx_dropped` contains the drops of sockets and of the XDP program.
     SocketsAndProgram,
     /// Unknown overlap, because the driver is untested.
     Unknown,
 }
 
-/// Overlap of each driver in native mode, from the drivers' sources. In generic mode there is no overlap.
+/// Overlap of each driver in native mode, from the drivers' sources. Generic mode has no overlap.
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {

@@ -24,7 +24,7 @@ impl Mapping {
         }
     }
 
-    /// Maps private memory, and touches and tries to lock each page, so that later accesses cause no page fault.
+    /// Maps private memory, touches each page and tries to lock it, so that later accesses cause no page fault.
     pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
         const PAGE: usize = 4096;
         let memory = Mapping::anonymous(bytes)?;
@@ -49,7 +49,8 @@ impl Mapping {
     /// Returns the address of `count` values at `offset` bytes.
     ///
     /// # Panics
-    /// Panics if the values are outside the mapping or not aligned.
+    ///
+    /// If the values are outside the mapping or not aligned.
     pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
         assert!(

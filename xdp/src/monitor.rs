@@ -111,7 +111,7 @@ impl XdpStatistics {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
-    /// Returns the number of frames dropped by sockets. Excludes `rx_invalid`: invalid chunks cost no frame (they
+    /// Returns the number of frames dropped by sockets, without `rx_invalid`: invalid chunks cost no frame (they
     /// indicate a bug of xoff).
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full
@@ -286,7 +286,7 @@ impl Monitor {
     }
 
     /// Sets the start values of the sockets' counters, so that earlier drops are no loss. The port's worker may call
-    /// this, because it does not block.
+    /// this: it does not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // only the first call sets the value
@@ -298,9 +298,9 @@ impl Monitor {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
         }
-        // The start value excludes drops that sockets and program also count, because [`Losses::of`] subtracts all of
-        // these. Otherwise the subtraction would hide drops of the device alone. Read the counts of sockets and program
-        // first, so that they do not exceed the device's count.
+        // Leave out of the device's start value the drops that sockets and program also count: [`Losses::of`] subtracts
+        // all of these later, and would otherwise hide drops that only the device counts. Read the counts of sockets
+        // and program first, so that they do not exceed the device's count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();

@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (GRO).
+/// Makes the kernel send complete frames: with checksums, at most one MTU long, and (by GRO) in order.
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }
@@ -23,7 +23,7 @@ fn finish(ethtool: &Ethtool) -> io::Result<()> {
     })
 }
 
-/// Offloads of a device, found even after a rename, in the network namespace of the thread that opened them.
+/// Offloads of a device in the network namespace of the thread that opened them, found even after a rename.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -74,8 +74,8 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the settings `before`, except those that another program changed after xoff had made the settings
-    /// `set`. Without `set`, restores all.
+    /// Restores the settings `before`, except those that another program changed after xoff had set `set`. Without
+    /// `set`, restores all.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
@@ -93,8 +93,7 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns these settings, but with the values in `now` that another program changed after xoff had made the
-    /// settings `set`.
+    /// Returns these settings, but with those values of `now` that another program changed after xoff had set `set`.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);

@@ -172,7 +172,7 @@ impl Prepared {
 }
 
 /// Open port, which receives frames. Dropping it closes the port and restores the device; this must happen in the
-/// network namespace in which it was opened.
+/// network namespace of its opening.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
@@ -195,7 +195,7 @@ impl Port {
     /// Fails with an [`XdpError`]; the device then stays as it was.
     ///
     /// # Panics
-    /// Panics if the worker has another port of that number.
+    /// If the worker has another port of that number.
     pub fn open(store: &mut Store, id: PortId, options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (mut prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -219,7 +219,7 @@ impl Port {
     /// counts.
     ///
     /// # Panics
-    /// Panics if the worker has another port of that number.
+    /// If the worker has another port of that number.
     pub fn begin(&mut self, id: PortId, store: &mut Store) {
         self.id = id;
         if let Some(memory) = self.memory.take() {
@@ -281,7 +281,7 @@ impl Port {
     /// The interface must be gone, or the port [at rest](Self::is_at_rest), with all frames [received](Self::receive).
     ///
     /// # Panics
-    /// Panics if the kernel may still send a frame, or the store [lacks memory](Self::can_leave).
+    /// If the kernel may still send a frame, or the store [lacks memory](Self::can_leave).
     #[cold]
     pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);
@@ -367,7 +367,7 @@ impl driver::Port<Store> for Port {
     /// Passes all unsent frames to `unsent`.
     ///
     /// # Panics
-    /// Panics if the interface still exists.
+    /// If the interface still exists.
     fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.take_back(self.id, store, unsent);
     }

@@ -36,8 +36,8 @@ pub enum Role {
     /// frames in each.
     RxMissed,
     RxErrors,
-    /// One kind of receive error. The sum of all kinds replaces the total if larger, because some drivers do not add
-    /// them up.
+    /// One kind of receive error. The sum of all kinds replaces the total if larger, because some drivers leave kinds
+    /// out of the total.
     RxErrorsPart,
     RxPassed,
     TxDropped,

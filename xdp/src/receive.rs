@@ -41,7 +41,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
-    /// Drops a frame of which only a part was received. The kernel must not use the rings any more.
+    /// Drops a partly received frame. The kernel must not use the rings any more.
     #[cold]
     pub(crate) fn end(&mut self, store: &mut Store) {
         if let Some(Partial::Whole(begun)) = self.partial.take() {
@@ -80,8 +80,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Passes frames of at most `budget` descriptors from the RX ring to `each`. Returns the number of complete frames,
-    /// including dropped ones. Frames for which the store lacks memory stay in the ring.
+    /// Passes frames of at most `budget` descriptors from the RX ring to `each`; frames for which the store lacks
+    /// memory stay in the ring. Returns the number of complete frames, including dropped ones.
     #[inline]
     pub(crate) fn receive(
         &mut self,

@@ -94,11 +94,11 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// Creates a store for tests and for hosts with short queues. Its cells suffice for frames of 192 bytes on
-    /// average.
+    /// Creates a store for tests and for hosts with short queues. Its cells suffice for frames of 192 bytes on average.
     ///
     /// # Panics
-    /// Panics if the memory cannot be allocated.
+    ///
+    /// If the memory cannot be allocated.
     #[must_use]
     pub fn with_frames(frames: u32) -> Store {
         let share =
@@ -145,7 +145,7 @@ impl Store {
     /// Moves a port's received frames to cells, then removes and returns its packet memory.
     ///
     /// # Panics
-    /// Panics if the frames [do not fit](Self::can_take_memory).
+    /// If the frames [do not fit](Self::can_take_memory).
     #[cold]
     pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
         let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
@@ -211,7 +211,7 @@ impl Store {
 
     /// Removes and returns the time ([`clock::now`](crate::clock::now)) at which the kernel passed a received frame to the XDP program.
     ///
-    /// Call this when the port passes the frame: a frame that moves to cells loses its stamp. Returns `None` if there is none: the port's
+    /// Call this when the port passes the frame: a frame that moves to cells loses its stamp. Returns `None` without a stamp: the port's
     /// chunks are not [stamped](crate::ReceiveChunks::Stamped), its driver has no room for metadata, or the frame took several chunks.
     pub fn take_stamp(&mut self, frame: &Frame) -> Option<Nanos> {
         match self.row(frame.slot()).place {

@@ -122,7 +122,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         false
     }
 
-    /// Checks by a kick whether the interface is gone, because a driver that sends by itself reports this only at a kick.
+    /// Checks by a kick whether the interface is gone: a driver that sends by itself reports this only at a kick.
     #[cold]
     pub(crate) fn look(&mut self) {
         if !self.is_removed() {

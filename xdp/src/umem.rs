@@ -36,7 +36,7 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory, registered with its first socket, to which further sockets refer. The kernel keeps the pages even
+/// Packet memory, registered with its first socket, to which further sockets refer. The kernel keeps its pages even
 /// after an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
@@ -98,7 +98,7 @@ impl Umem {
     }
 }
 
-/// Tests for small receive chunks with an unbound socket: a kernel without multi-buffer refuses the flag (EINVAL)
+/// Tests for small receive chunks with an unbound socket: without multi-buffer, a kernel refuses the flag (EINVAL)
 /// before it misses the device (ENODEV).
 pub(crate) fn has_small_chunks() -> bool {
     let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);

@@ -7,7 +7,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
-/// Calls from a driver to its dataplane. The default methods only forward the calls; a recorder also logs them.
+/// Calls from a driver to its dataplane. The default methods only forward them; a recorder also logs them.
 #[allow(missing_docs)] // the names say it
 pub trait Boundary {
     #[inline(always)]

@@ -28,7 +28,8 @@ const _: () = assert!(
     "HANDOVERS_MAX must be at least 4 * BATCH: the frames that one driver loop receives from four queues"
 );
 
-/// Maximum fills of a port's transmit ring in one loop. Some devices empty the ring during the system call.
+/// Maximum number of times that a loop fills a port's transmit ring. Some devices empty the ring during the system
+/// call.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the [`FrameStore`].
@@ -87,7 +88,7 @@ pub trait Environment<P, S> {
     /// Reports that this driver loop obeyed a pause frame of a peer.
     fn pause_obeyed(&mut self) {}
 
-    /// Reports that the loop at `now` sent an XOFF.
+    /// Reports that the loop which began at `now` sent an XOFF.
     fn xoff_sent(&mut self, _now: Nanos) {}
 }
 
@@ -158,7 +159,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Read the set of active ports only once: a port that becomes active meanwhile waits for the next loop.
+        // Read the set of active ports only once: ports that become active meanwhile wait for the next loop.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -185,8 +186,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends the pause and rate frames that are due. Called after forwarding, because frames that forwarding drops
-    /// need no pause.
+    /// Sends due pause and rate frames. Called after forwarding, because frames that forwarding drops need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -218,8 +218,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether a frame is still due or
-    /// in flight.
+    /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether any are still due or in
+    /// flight.
     pub fn part(&mut self) -> bool {
         // Send all XONs before the driver releases any frame: a custom policy that learns of the release may panic.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));

@@ -185,8 +185,8 @@ impl Fdb {
         }
     }
 
-    /// Applies another worker's update, unless this replica is newer. The other worker has already checked the port's
-    /// limit of addresses.
+    /// Applies another worker's update, unless this replica is newer. That worker has already checked the port's limit
+    /// of addresses.
     pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -272,7 +272,7 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns how many frames of `port` had a source that was not learned, because a limit was reached.
+    /// Returns how many frames of `port` had a source that was not learned because a limit was reached.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused

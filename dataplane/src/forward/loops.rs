@@ -1,24 +1,23 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
-//! A circulating frame makes its sender seem to move to and fro between two ports, whereas a failover moves stations
-//! once. Hence [`MOVES`] moves of two or more addresses within [`WINDOW`] are a loop, if the numbers of moves in the two
-//! directions differ by at most a quarter of all moves. Only flooded frames count, because no other frames circulate.
+//! A circulating frame makes its sender seem to move to and fro between two ports, whereas a failover moves stations once. Hence [`MOVES`]
+//! moves of two or more addresses within [`WINDOW`] are a loop, if the moves in the two directions differ by at most a quarter of all
+//! moves. Only moves by flooded frames count, because no other frames circulate.
 //!
-//! A single address also moves to and fro if two hosts have it. Where two stations communicate, a loop moves both, so
-//! one moving address is not a loop, but a duplicate. It is a loop only from [`MOVES_OF_ONE`] moves by flooded frames:
-//! a circulating frame returns within microseconds, and no host floods as many frames.
+//! A single address also moves to and fro if two hosts have it. It is a loop only from [`MOVES_OF_ONE`] moves by flooded frames: a
+//! circulating frame returns within microseconds, and no host floods as many frames.
 //!
-//! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`] it is then left out of
-//! floods and learning: not by default, because an attacker could spoof a station's address to block its port.
+//! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`], floods and learning then leave out this
+//! port. This is not the default, because an attacker could spoof a station's address to block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of station moves between two ports that counts as a loop.
+/// Number of moves by flooded frames that counts as a loop if two or more stations move.
 pub const MOVES: u32 = 100;
 /// Number of moves by flooded frames that counts as a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;
-/// Time within which [`MOVES`] station moves count as a loop.
+/// Time within which [`MOVES`] moves count as a loop.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
 /// Time for which a looped port is blocked and not reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
@@ -30,7 +29,7 @@ pub(super) struct Loops {
     found: u64,
 }
 
-/// A move of a station by a frame that was received at another port than the station's earlier frames.
+/// Move of a station: its frame arrived at another port than its earlier frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub from: PortId,
@@ -43,14 +42,14 @@ pub(super) struct Move {
 /// Addresses that move to and fro between two ports, at most two.
 pub type Movers = [Option<MacAddr>; 2];
 
-/// Ports between which addresses move, as last found.
+/// Loops, or duplicate addresses, found between a port and a lower-numbered port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
-    /// Times found.
+    /// Number of loops or duplicates found.
     pub count: u64,
-    /// Other, lower-numbered port.
+    /// Lower-numbered port of the last loop or duplicate; `None` before the first.
     pub with: Option<PortId>,
-    /// Addresses that moved.
+    /// Addresses that moved in the last loop or duplicate.
     pub movers: Movers,
 }
 
@@ -66,7 +65,7 @@ struct Suspect {
     duplicate: Finding,
 }
 
-/// Moves between the suspected ports: to the higher, and to the lower port.
+/// Numbers of moves between the suspected ports: to the higher, and to the lower port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moves {
     ways: [u32; 2],

@@ -36,8 +36,8 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
-    /// Ports that get a copy of the frame. A group's [first member](Groups::at) stands for one of its members. In a
-    /// snooped VLAN, ports without listeners are removed later.
+    /// Ports that get a copy of the frame. A group's [first member](Groups::at) stands for the member that will send
+    /// the copy. In a snooped VLAN, ports without listeners are removed later.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),
@@ -48,8 +48,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if later frames with the same header, at the same time and version of the bridge, are forwarded
-    /// identically and teach the bridge no address.
+    /// True if later frames with the same header, at the same time and version of the bridge, are forwarded identically
+    /// and teach it no address.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }

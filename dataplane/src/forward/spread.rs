@@ -70,7 +70,8 @@ impl WeightedPaths {
     /// Creates paths from names and weights. Flows follow a path's name, not its number.
     ///
     /// # Panics
-    /// Panics unless there are 1 to [`MEMBERS_MAX`] paths.
+    ///
+    /// Unless there are 1 to [`MEMBERS_MAX`] paths.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = (u64, u16)>) -> WeightedPaths {
         let paths: Box<[WeightedPath]> = paths
@@ -99,8 +100,7 @@ impl WeightedPaths {
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next usable path in round robin from position `place` of the order, and the position after that
-    /// path.
+    /// Returns the next usable path in round robin from `place` on, and the place after that path.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {
@@ -162,7 +162,7 @@ fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns a round-robin order of the paths: next is always the path that is farthest behind its weighted share.
+/// Returns a round-robin order of the paths: the next path is always the one farthest behind its weighted share.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

@@ -2,9 +2,8 @@
 //! paused flow neither blocks other flows nor is reordered.
 //!
 //! Frames join the *normal* queue. At its head, frames of paused flows move to the *paused* queue, one of two backup
-//! queues. When flows resume, the paused queue is drained. Frames of resumed flows leave; the others move to the second
-//! backup queue, which becomes the paused queue. After the drain (the paper's Order Mark), the normal queue is served
-//! again.
+//! queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others move to the second
+//! backup queue, which becomes the paused queue. Then (at the paper's Order Mark), the normal queue is served again.
 //!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
 
@@ -25,7 +24,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The other backup queue is being drained. It is never empty between two steps.
+    /// The former paused queue is being drained. It is never empty between two steps.
     Draining,
 }
 

@@ -50,10 +50,11 @@ impl PrefixEntry {
 type Numbered = (Prefix, u32);
 
 impl Lpm {
-    /// Builds a table from prefixes, which must be distinct, and sorted by address, then length.
+    /// Builds a table from distinct prefixes, sorted by address, then length.
     ///
     /// # Panics
-    /// Panics if there are 2^31 prefixes or more.
+    ///
+    /// If there are 2^31 prefixes or more.
     #[must_use]
     pub fn new(prefixes: impl IntoIterator<Item = (Prefix, u32)>) -> Lpm {
         let root = vec![NONE; 1 << ROOT_BITS].into_boxed_slice();

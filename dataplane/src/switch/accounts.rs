@@ -30,7 +30,7 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Opens a flood's account. Returns the account's number, and how many copies may be made; the other copies must
+    /// Opens a flood's account. Returns its number, and how many copies may be made; the other copies must
     /// [leave](Accounts::leave) at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;

@@ -54,7 +54,7 @@ impl Batch<'_> {
     }
 
     /// Calls `send` with up to `most` frames that may leave by `port`, control frames first. Returns their number. The
-    /// driver must [release](Batch::release) each departed frame.
+    /// driver must [release](Batch::release) each after its departure.
     #[inline]
     pub fn transmit<S: FrameStore>(
         &mut self,
@@ -66,8 +66,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns the next due pause or rate frame of `port`. Drivers must send these frames at all ports where they are
-    /// [due](Switch::announcements_due) before any data.
+    /// Returns the next due pause or rate frame of `port`. At all ports where they are
+    /// [due](Switch::announcements_due), drivers must send these frames before any data.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;

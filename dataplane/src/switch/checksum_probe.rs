@@ -15,8 +15,8 @@ const EVERY: Nanos = Nanos::from_secs(1);
 const FRAMES: u8 = 16;
 /// Increase of the suspicion by one unfinished checksum. A finished checksum lowers it by one.
 const STEP: u8 = 40;
-/// Suspicion above which unfinished checksums of a port count: at least three, with fewer than 40 finished ones
-/// between them.
+/// Suspicion above which a port's unfinished checksums count: at least three, with fewer than 40 finished ones between
+/// them.
 const CERTAIN: u8 = 2 * STEP;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -71,8 +71,8 @@ impl Switch {
         }
     }
 
-    /// Returns the ports that get a copy of the flood, those that get none, and a full port for which the whole flood
-    /// must wait, if any.
+    /// Returns the ports that get a copy of the flood, those that get none, and a full port, if any, for which the
+    /// whole flood must wait.
     fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         if self.when_full == WhenFull::Drop {
             return (ports, PortSet::NONE, None);

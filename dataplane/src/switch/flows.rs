@@ -57,8 +57,8 @@ impl Switch {
         }
     }
 
-    /// Obeys a list of flows in a PFC frame, if `port` accepts lists. Flows that cannot be paused singly pause their
-    /// class. Returns whether there was a list.
+    /// Obeys a flow list in a PFC frame, if `port` accepts lists. Flows that cannot be paused singly pause their class.
+    /// Returns whether there was a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -94,7 +94,7 @@ impl Switch {
                 }
             }
             // Resume the class only when none of its flows is paused: frames of a paused flow may be queued without a
-            // flow number, and would leave.
+            // flow number and would leave.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>

@@ -53,7 +53,7 @@ impl Switch {
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
             if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
-                // Let the policy pause the sender only if frames are queued, because only their departure can end the pause.
+                // Let the policy pause the sender only if frames are queued: only their departure can end the pause.
                 self.observe(class, Event::Received { ingress: port });
             }
             return self.discard(port, class, reason, frame, store);

@@ -11,8 +11,8 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Sets the ECN mark of a leaving frame if its queue is congested. The frame must still count in the queue.
-    /// Returns whether the frame was marked.
+    /// Sets the ECN mark of a leaving frame if its queue, which must still count the frame, is congested. Returns
+    /// whether it marked the frame.
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);

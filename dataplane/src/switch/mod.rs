@@ -105,7 +105,8 @@ impl Switch {
     /// Creates a worker's switch and allocates all memory. All workers share `counters`.
     ///
     /// # Panics
-    /// If there are several workers and settings with [`WhenFull::Stop`].
+    ///
+    /// If there are several workers and [`WhenFull::Stop`].
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
@@ -206,14 +207,14 @@ impl Switch {
         self.ready.egress_active
     }
 
-    /// Returns the layer-1 bytes that this worker gave to the driver of `port` and that are not yet released.
+    /// Returns the layer-1 bytes given to the driver of `port` by this worker and not yet released.
     #[must_use]
     pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].egress.committed
     }
 
-    /// Returns whether `port` can be removed without loss: it has no link, or has neither frames nor due pause or
-    /// rate frames.
+    /// Returns whether `port` can be removed without loss: it has no link, or no frames and no due pause or rate
+    /// frames.
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];

@@ -7,8 +7,8 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Records that the driver stalled for longer than headroom allows. The switch blames no peer for frames that
-    /// arrive late soon afterwards.
+    /// Records that the driver stalled for longer than headroom allows. The switch then blames no peer for frames that
+    /// soon arrive late.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

@@ -1,5 +1,3 @@
-//! Replacement of a policy in a running switch, without allocation.
-
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_wire::units::{Class, PortId, RateStep};

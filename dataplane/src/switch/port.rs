@@ -75,7 +75,7 @@ pub(super) struct Peer {
     pub(super) flows_expire: Nanos,
     pub(super) injected: Fifo,
     pub(super) flow_lists_due: ClassSet,
-    /// Classes that a flow list pauses as a whole, because the listed flows could not be paused one by one.
+    /// Classes that a flow list pauses as a whole, because the listed flows could not be paused singly.
     pub(super) paused_for_flows: ClassSet,
     pub(super) requested_rates: RequestedRates,
     /// For each paused class, the classes whose policies demand the pause.

@@ -33,9 +33,9 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares settings for a worker with `slots` slots. These settings must not change: number of ports, accounting,
+    /// Prepares settings for a worker with `slots` slots. These must stay the same: number of ports, accounting,
     /// pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of
-    /// the forwarding database. Ports with frames must keep the maximum frame length.
+    /// the forwarding database; for ports with frames, the maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));

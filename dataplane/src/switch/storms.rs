@@ -1,8 +1,7 @@
-//! Reactions to pause storms, which [`xoff_flow_control::watchdog`] detects.
+//! Reactions to pause storms, which [`xoff_flow_control::watchdog`] detects ([`WatchdogAction`]).
 //!
 //! With [`WatchdogAction::Drop`], frames of the egress queue are dropped ([`DropReason::PausedDiscard`]), so that the
-//! storm does not spread to their senders. With [`WatchdogAction::Forward`], the class is scheduled despite the pause.
-//! With [`WatchdogAction::Alert`], the storm is only counted.
+//! storm does not spread to their senders.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::WatchdogAction;

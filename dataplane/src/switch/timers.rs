@@ -51,7 +51,7 @@ impl Switch {
         next
     }
 
-    /// Returns the next deadline that is independent of queued frames, at the same cost for any number of ports. For
+    /// Returns the next deadline that does not depend on queued frames, at the same cost for any number of ports. For
     /// drivers that [transmit](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]

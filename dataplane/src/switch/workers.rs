@@ -17,8 +17,8 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum learned addresses that wait to be sent to other workers; more are discarded. Those workers then flood
-/// frames to the address, or use its old port.
+/// Maximum learned addresses that wait to be sent to other workers. Further ones are discarded: those workers then
+/// flood frames to them, or use their old ports.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -81,8 +81,7 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames on their way to other workers, per port of the sender: those of one driver loop from four
-/// queues.
+/// Maximum lossy frames on their way to other workers, per port of the sender: those of a driver loop from four queues.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame on its way to the worker of its egress port.
@@ -155,7 +154,7 @@ impl Batch<'_> {
         Some(Handover { frame, meta })
     }
 
-    /// Queues another worker's frame at its egress port.
+    /// Queues a frame that another worker handed over, at the frame's egress port.
     pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;
@@ -200,7 +199,7 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait for other workers' queues. No event reports free space, so the driver must retry
+    /// Returns whether messages wait for other workers' queues. No event reports free space, so drivers must retry
     /// soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {

@@ -1,6 +1,3 @@
-//! Tests that large batches lead to the same decisions as batches of one frame, even where a threshold, limit or
-//! observer needs every frame.
-
 // This file proves promises of SPECIFICATION.md: batches
 
 use xoff_flow_control::headroom::Link;

@@ -58,7 +58,6 @@ fn port_obeys_or_ignores_control_frames_as_listed() {
     }
 }
 
-/// The frame has an empty class vector, and the longest pause time for each class.
 #[test] // proves: pause-frames
 fn pfc_frame_without_class_changes_only_its_counter() {
     let (_, frame) = xoff_explore::frames(TABLE).nth(1).expect("the table has two rows");

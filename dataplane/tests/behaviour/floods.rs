@@ -1,5 +1,3 @@
-//! Floods: a frame with copies counts once at ingress, until the last has left.
-
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, Memory, SharedMemory, WhenFull};
 use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};

@@ -1,5 +1,3 @@
-//! Policy GFC in a chain of switches that request rates from each other and obey them.
-
 // This file proves promises of SPECIFICATION.md: gfc
 
 use xoff_flow_control::headroom::{Headroom, Link};

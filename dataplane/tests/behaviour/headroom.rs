@@ -126,7 +126,7 @@ fn peer_fault_is_counted_only_if_peer_is_late() {
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
-/// Other queues may use up headroom in a shared pool. The peer is therefore paused when one more frame would not fit.
+/// Other queues may use up headroom in a shared pool, so the peer is paused when one more frame would not fit.
 #[test] // proves: shared-memory
 fn peer_is_paused_when_shared_pool_is_full() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {

@@ -9,8 +9,8 @@ use crate::{C0, C3, C4, resume, stop};
 
 const COUNTED: u64 = 1004;
 
-/// Sends `frames` frames to port 0, which is paused for ever, from a host that ignores pauses. XOFF is at 10 frames;
-/// headroom holds 5 more.
+/// Sends `frames` frames to port 0, paused for ever, from a host that ignores pauses. XOFF is at 10 frames; headroom
+/// holds 5 more.
 fn filled_with(frames: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lose = true;

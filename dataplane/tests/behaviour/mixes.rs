@@ -1,5 +1,3 @@
-//! Many streams of fluctuating load. In no configuration may a lossless frame be lost.
-
 use xoff_flow_control::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 

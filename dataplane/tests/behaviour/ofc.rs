@@ -1,5 +1,3 @@
-//! OFC over several switches: only the congested flow is paused, hop by hop back to its source.
-
 use xoff_flow_control::settings::{OfcSettings, PolicyKind, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
 use xoff_wire::{FlowKey, FlowPauseWriter, Operation};
@@ -8,7 +6,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C3, C4, resume, stop};
 
-/// Network of fig. 1 in the OFC paper: switches S_a, S_b and S_c in a row. Flows F0 and F1 enter at S_a, F2 to F7 at
+/// Network of the OFC paper's fig. 1: switches S_a, S_b and S_c in a row. Flows F0 and F1 enter at S_a, F2 to F7 at
 /// S_c. F0 leaves by port P_b, others by P_d.
 struct Fig1 {
     bed: Bed,
@@ -266,7 +264,7 @@ fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
-/// Frames queued before OFC became the policy have no flow number. A flow list therefore pauses their class.
+/// Frames queued before OFC became the policy have no flow number, so a flow list pauses their class.
 #[test] // proves: ofc
 fn frames_without_flow_number_wait_while_a_flow_is_paused() {
     let mut plan = plan::switch(&[LINK; 2]);

@@ -1,6 +1,3 @@
-//! Floods to ports at a standstill (paused nearly all the time) fill at most a quarter of the ingress XON threshold.
-//! Other frames of their senders continue.
-
 // This file proves promises of SPECIFICATION.md: stalled-floods
 
 mod members;

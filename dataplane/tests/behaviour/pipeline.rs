@@ -94,8 +94,7 @@ fn late_driver_batch_moves_all_frames_due_in_pipeline() {
     let mut star = Star::new(plan);
     let stream = short(&star, 0, C0, 30);
     star.start(1, 0, stream);
-    // The driver polls every 100 us. Its first poll forwards one frame, each later poll the ten frames due since the
-    // last one.
+    // The driver polls every 100 us. Its first poll forwards one frame, each later poll ten due frames.
     for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
         star.run_until(Nanos::from_micros(micros));
         let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);

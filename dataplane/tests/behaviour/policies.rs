@@ -241,8 +241,8 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Returns the requests of the acting policy and of each shadow policy, by port. Peers ignore requests, so that all
-/// runs have identical frames.
+/// Returns the requests of the acting policy and of each shadow policy, by port. Peers ignore them, so that all runs
+/// have identical frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -334,7 +334,8 @@ fn loss_is_blamed_on_shadow_policy_that_requested_no_xoff() {
     assert!(first > 0);
 }
 
-/// The CaPFC paper does not define which of two ports with equal arrivals is blamed. Senders in lockstep always tie.
+/// Senders in lockstep always tie, and the CaPFC paper does not define which of two ports with equal arrivals is
+/// blamed.
 #[test]
 fn capfc_stop_max_blames_ports_by_number_when_arrivals_tie() {
     let mut plan = plan::switch(&[LINK; 8]);

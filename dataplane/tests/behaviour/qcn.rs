@@ -124,7 +124,7 @@ fn cnm_precedes_data_despite_pause() {
     assert_eq!(star.at(1).arrivals.len(), 0, "a frame left the paused class");
 }
 
-/// Starts section III, fig. 2, of the QCN paper: four flows from four inputs to one output, and a fifth 200 ms later.
+/// Starts the QCN paper's section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -176,7 +176,7 @@ fn qcn_rates_converge_to_fair_shares_of_bottleneck() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Starts section IV, fig. 3, of the QCN paper, with virtual output queues: one input sends flow f1 to the congested
+/// Starts the QCN paper's section IV, fig. 3, with virtual output queues: one input sends flow f1 to the congested
 /// output, and f6 to a free one.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
@@ -197,7 +197,7 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 /// Section IV-A of the QCN paper: "QCN arrival sampling will direct most CNMs to f6".
 ///
 /// CNMs and byte cycles change both flows by the same share. Time cycles and R_AI steps raise f6 by a smaller share,
-/// because it is faster. f1 falls from 300 Mb/s to its fair share of 250, so f6 keeps at most 690 x 250 / 300 = 575
+/// because it is faster. f1 falls from 300 to its fair share of 250 Mb/s, so f6 keeps at most 690 x 250 / 300 = 575
 /// Mb/s.
 #[test] // proves: qcn
 fn qcn_arrival_sampling_slows_victim_at_shared_ingress() {

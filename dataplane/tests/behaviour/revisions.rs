@@ -393,7 +393,6 @@ fn removed_port_resumes_peer_and_sends_its_queued_frames() {
     assert_eq!(sent(&star), before + 5, "the port restored by the settings does not send");
 }
 
-/// The peers' support for flow lists and rates changes at random, as if LLDP (DCBX) reported it.
 #[test] // proves: dcbx
 fn changing_ofc_and_gfc_support_of_peers_loses_no_frame() {
     let (mut lists, mut rates) = (0, 0);

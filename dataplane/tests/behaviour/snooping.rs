@@ -1,6 +1,3 @@
-//! Multicast of a snooped VLAN leaves only by ports with listeners; membership messages are copied to the control
-//! plane.
-
 // This file proves promises of SPECIFICATION.md: snooping
 
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,3 @@
-//! Order of the steps in a driver loop.
-
 // This file proves promises of SPECIFICATION.md: workers
 
 use std::sync::Arc;

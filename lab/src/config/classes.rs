@@ -25,8 +25,8 @@ impl Network {
         at_agents.chain(at_lines).collect()
     }
 
-    /// Returns the arguments of the agent at a device of `host`. For settings that neither the host nor its agent file gives,
-    /// takes those of the switch port.
+    /// Returns the arguments of the agent at a device of `host`. Settings that neither the host nor its agent file gives are those of the
+    /// switch port.
     #[must_use]
     pub fn agent_arguments(&self, host: &Host, interface: usize) -> Vec<(String, String)> {
         let own = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);
@@ -36,7 +36,7 @@ impl Network {
             End::Host { .. } => None,
         });
         let file = own.iter().find(|(key, _)| key == AGENT_FILE);
-        // Do not read a pipe here: its content can be read only once, and the agent needs it.
+        // Do not read a pipe here: it can be read only once, and the agent needs its content.
         if file.is_some_and(|(_, path)| Path::new(path).exists() && !Path::new(path).is_file()) {
             return own.to_vec();
         }

@@ -1,5 +1,3 @@
-//! Keys and memory of the links' delay lines.
-
 use xoff_config::memory::{Held, PROCESS};
 use xoff_config::reader::Problems;
 use xoff_config::{Config, Machine, Problem, quantity};
@@ -11,7 +9,7 @@ use xoff_xdp::Share;
 use super::{End, Link, Network, SwitchNode};
 use crate::line::{Impairment, LineSettings};
 
-/// Sum of delay and jitter for which every delay line has memory, even if its link's sum is less.
+/// Sum of delay and jitter for which every delay line has memory, even if its own sum is less.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
@@ -33,7 +31,7 @@ impl LineKeys {
         }
     }
 
-    /// Returns the impairments of frames from each end of the link; with `from`, only from that end. `None` without a delay line.
+    /// Returns the impairments of frames from each end of the link, or only from end `from` if given. `None` without a delay line.
     pub(super) fn line(self, from: Option<usize>) -> Option<[Impairment; 2]> {
         let LineKeys { delay, jitter, loss, mac_control } = self;
         if delay.is_none() && jitter.is_none() && loss.is_none() {
@@ -52,7 +50,7 @@ impl LineKeys {
 }
 
 impl Link {
-    /// Returns the length in metres of a cable that has the round-trip delay of this link's delay line.
+    /// Returns the length in metres of a cable with the round-trip delay of this link's delay line.
     pub(super) fn cable_metres(&self, end: usize) -> Option<u64> {
         let line = self.line?;
         let round_trip = line[end].of_pauses().0 + line[1 - end].longest().0;
@@ -61,7 +59,8 @@ impl Link {
 }
 
 impl Network {
-    /// Shortens the refresh intervals of pauses by the link's jitter, so that no pause expires early. Warns of a jitter too long for that.
+    /// Shortens the refresh intervals of pauses by the link's jitter, so that no pause expires early. Warns if the jitter is too long for
+    /// that.
     pub(super) fn refresh_before_jitter(&mut self, problems: &mut Problems) {
         for link in &self.links {
             for (number, end) in link.ends.into_iter().enumerate() {
@@ -150,7 +149,7 @@ impl Network {
             let text = format!("{stall}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}", port(0), port(1));
             Config::from_toml("delay line", &text, Machine::default())
         };
-        // Omit the switch's stall budget if only the switch's other settings make it valid.
+        // Omit the switch's stall budget if this configuration, which lacks the switch's other settings, makes it invalid.
         let config = read(stall.max()).or_else(|_| read(None));
         config.expect("a delay line's ports are invalid")
     }

@@ -97,7 +97,7 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns for each copy of a broadcast the ports that the copy may reach: several if it is sent to a group.
+    /// Returns the ports that each copy of a broadcast may reach: several for a copy to a group.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {

@@ -1,5 +1,3 @@
-//! Rates of links that `xoff lab link --speed` has changed.
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,8 +25,8 @@ impl LinkRates {
         LinkRates { speed: a.max(b), sending: [a, b] }
     }
 
-    /// Returns rates for the transition to `next`: the lower sending rates and the higher line rate. So headroom suffices although
-    /// the two ends change one after the other.
+    /// Returns rates for the transition to `next`: the lower sending rates and the higher line rate, so that headroom suffices although the
+    /// two ends change one after the other.
     #[must_use]
     pub fn between(self, next: LinkRates) -> LinkRates {
         let sending = [0, 1].map(|end| self.sending[end].min(next.sending[end]));
@@ -50,8 +48,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns these rates with the line rates of the lab's file, for a switch that starts. Its rings are sized for the full rate, but
-    /// it must not send faster than slowed peers receive.
+    /// Returns these rates with the line rates of the lab's file, for a starting switch: its rings are sized for the full rate, but it must
+    /// not send faster than slowed peers receive.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();
@@ -73,8 +71,8 @@ impl Network {
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Keeps the pause refresh intervals of the running network `like` on slower links: while a link's speed changes, a peer may still
-    /// compute shorter pause times from the former speed.
+    /// Keeps the pause refresh intervals of the running network `like` on slower links: during a change of speed, a peer may still compute
+    /// shorter pause times from the former speed.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

@@ -141,7 +141,7 @@ fn root_of<'de>(
     let is_slower = |it: &PlannedPort<'_>| it.rates != LinkRates::of(it.link);
     if let Some(stall) = stall.filter(|_| ports.iter().any(is_slower) && !switch.contains_key("stall_budget"))
     {
-        // Keep the running switch's stall budget: the default would follow the ports' changed speeds, and need rings of another size, which
+        // Keep the running switch's stall budget: the default would follow the ports' changed speeds and need rings of another size, which
         // a reload cannot change.
         let stall = xoff_config::quantity::time(stall);
         switch.extend([entry("stall_budget", ValueInner::String(stall.into()), span)]);
@@ -157,7 +157,7 @@ fn root_of<'de>(
         defaults.extend([entry("peer_response", ValueInner::String("software".into()), span)]);
     }
     if !defaults.contains_key("lldp") {
-        // Turn LLDP off by default, because kernels of hosts count LLDP frames as dropped if no program receives them.
+        // Turn LLDP off by default: kernels of hosts count LLDP frames as dropped if no program receives them.
         defaults.extend([entry("lldp", ValueInner::Boolean(false), span)]);
     }
     root.extend([entry("defaults", ValueInner::Table(defaults), span)]);
@@ -166,7 +166,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Makes small receive chunks the default, because veth devices have no zero copy, which would need large ones.
+/// Makes small receive chunks the default. Only zero copy, which veth devices lack, would need large ones.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);

@@ -361,7 +361,7 @@ fn leaf_spine_lab_with_grouped_uplinks_is_accepted() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // Without uplinks, leaf 2 would return a frame of leaf 1 by its other link group. With uplinks, leaf 2 would send its own broadcasts by
+    // Without uplinks, leaf 2 would return a frame of leaf 1 by its other link group. With uplinks, it would send its own broadcasts by
     // both link groups.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "leaf 2 broadcasts by both groups");

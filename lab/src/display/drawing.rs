@@ -1,5 +1,3 @@
-//! Draws a network as SVG, with traffic and paused peers at each wire.
-
 use std::fmt::Write as _;
 
 use xoff_config::format::{bytes, scaled};
@@ -11,7 +9,7 @@ use super::screen::{between, classes, earlier, rate, volume};
 use crate::network::NetworkStatus;
 use crate::network::links::{EndStatus, LinkStatus};
 
-/// Draws the network. Wires show rates since the status `before`, or totals if `before` is `None`.
+/// Draws the network. Wires show rates since the status `before`, or totals if it is `None`.
 #[must_use]
 pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);

@@ -36,7 +36,7 @@ struct Sample {
     before: Option<Arc<NetworkStatus>>,
 }
 
-/// Channel by which the HTTP thread requests samples of the counters, because the thread lacks the privileges to read them.
+/// Channel by which the HTTP thread requests samples of the counters, which it lacks the privileges to read.
 type Samples = Sender<oneshot::Sender<Sample>>;
 
 pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), ControlError> {
@@ -57,7 +57,7 @@ pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), Control
     Ok((handle, url))
 }
 
-/// Passes a request on to the switch's own page. Each request looks up the switch, because a restart replaces it.
+/// Passes a request on to the switch's own page. Looks up the switch each time, because a restart replaces it.
 async fn of_switch(State(view): State<Arc<NetworkView>>, mut request: Request) -> Response {
     let path = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
     let mut parts = path.trim_start_matches("/switch/").splitn(2, '/');

@@ -1,5 +1,3 @@
-//! Counters of the frames on a delay line, by direction.
-
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::counter::Counter;
 

@@ -1,5 +1,3 @@
-//! Delay, jitter and loss of the frames in one direction of a link.
-
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 

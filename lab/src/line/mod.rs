@@ -124,8 +124,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Starts a delay line between the devices `line`, which are in a namespace of their own. Their veth peers are the nodes' devices,
-    /// `nodes`.
+    /// Starts a delay line between the devices `line`, which are in a separate namespace. Their veth peers are the nodes' devices, `nodes`.
     pub fn start(line: [&Device; 2], nodes: [&Device; 2], settings: LineSettings) -> Result<Line, LabError> {
         let namespace = line[0].namespace();
         let LineSettings {
@@ -178,7 +177,7 @@ impl Line {
         &self.state
     }
 
-    /// Tells the thread to end; does not wait.
+    /// Requests the end of the thread, without waiting for it.
     pub fn stop(&self) {
         self.state.stop.store(true, Relaxed);
     }

@@ -1,13 +1,11 @@
-//! Queue of the frames on a delay line, in order of departure.
-
 use std::collections::VecDeque;
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::Impairment;
 
-/// Lateness up to which late frames leave at once. Frames that are later leave at the line's rate, because the receiver has no memory for a
-/// longer burst.
+/// Lateness up to which late frames leave at once. Later frames leave at the line's rate, because the receiver has no memory for a longer
+/// burst.
 const BURST: Nanos = Nanos::from_millis(1);
 
 #[derive(Debug)]

@@ -338,7 +338,6 @@ mod tests {
         assert!(waiting.text().contains("NOT PROVED: h1: 3 frames were still queued"), "{}", waiting.text());
     }
 
-    /// Losses by commands and configured impairments do not change the verdict, wherever these losses are counted.
     #[test] // proves: lab-links
     fn intended_losses_do_not_change_the_lab_verdict() {
         let on_line = |change: fn(&mut Carried)| {

@@ -64,8 +64,7 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Restarts the agents of a host; returns those that crashed. Lost frames are no failure here, because removed queues lose their
-    /// frames.
+    /// Restarts the agents of a host; returns those that crashed. Lost frames are no failure: removed queues lose their frames.
     pub(super) fn restart(
         &mut self,
         network: &Network,
@@ -195,7 +194,7 @@ fn command(
 ) -> std::io::Result<Command> {
     let mut command = enter::child(None);
     command.arg(std::env::current_exe()?).arg("nic");
-    // Put the agent into its own process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
+    // Put the agent into its own process group, so that Ctrl-C does not end it: hosts must obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     command.arg(format!("--http={http}"));

@@ -1,5 +1,3 @@
-//! Links of a running network: settings, counters, and commands that change them.
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -60,8 +58,8 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because a link was down. Drops at all ports of the switch count, because they
-    /// are counted at the ingress port.
+    /// Lossless frames that the switch at each end dropped because a link was down. Drops at all its ports count, because they are counted
+    /// at the ingress port.
     pub link_down: [u64; 2],
     pub line: u64,
 }

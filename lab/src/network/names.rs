@@ -1,5 +1,3 @@
-//! Names of nodes for programs: `/etc/hosts`, and environment variables (docs/lab.md).
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) net: File,
     /// Namespaces that programs of the host enter, if it is a process or container.
     pub(super) programs: Option<Held>,
-    /// `None` for the namespace of this process.
+    /// File that leads to the namespace; `None` for the namespace of this process.
     pub(super) origin: Option<Origin>,
 }
 

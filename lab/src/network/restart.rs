@@ -54,7 +54,7 @@ impl RunningNetwork {
         let config = match &self.view.network.file {
             None => node.config.clone(),
             Some(path) => {
-                // Size rings and memory for the line rates in the lab file; a reload after the start sets the current rates.
+                // Size rings and memory for the line rates in the lab file; a later reload sets the current rates.
                 let network = &self.view.network;
                 let rates = network.rates.at_full_speed(&network.links);
                 let running = Network { warnings: Vec::new(), rates, ..network.clone() };
@@ -112,7 +112,7 @@ impl RunningNetwork {
         })
     }
 
-    /// Starts a stopped switch again, after the last reader of its counters has closed the old switch's sockets.
+    /// Starts a stopped switch again, when the last reader of its counters has closed the old switch's sockets.
     fn start_again(&mut self, switch: usize, config: &Config) -> Result<SwitchHandle, RunError> {
         let deadline = Instant::now() + CLOSED_WITHIN;
         loop {
@@ -124,8 +124,8 @@ impl RunningNetwork {
         }
     }
 
-    /// Returns the frames that arrived at each port's device and that the running switch did not receive, such as frames from before its
-    /// start. Frames between device and switch make a reading too large, so the least of several readings is right.
+    /// Returns, for each port, the frames that arrived at its device but were not received by the running switch, such as those from before
+    /// its start. Frames between device and switch make a reading too large, so the least of several is right.
     fn missed(&self, switch: usize, view: &SwitchView) -> BTreeMap<String, i64> {
         let mut missed = BTreeMap::new();
         for _ in 0..READINGS {

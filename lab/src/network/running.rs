@@ -75,7 +75,7 @@ impl RunningNetwork {
     /// Starts the network; gives up when `is_stopped` returns true.
     ///
     /// # Errors
-    /// Fails if the system refuses a part, or with [`NetworkError::Stopped`]. Nothing is left of the network then.
+    /// Fails if the system refuses a part, or with [`NetworkError::Stopped`]. Leaves nothing of the network then.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,

@@ -44,7 +44,7 @@ pub struct Restart {
     pub node: String,
     pub part: RestartedPart,
     pub at_nanos: u64,
-    /// Frames that were queued in the switch, or at the host's devices, when it stopped, and are lost.
+    /// Frames that were queued in the stopped switch, or at the host's devices, and are lost.
     pub queued: u64,
     /// Frames lost because no switch ran when they arrived.
     pub arrived_meanwhile: u64,
@@ -138,7 +138,7 @@ pub struct Description {
 #[derive(Clone, Debug)]
 pub(super) enum SwitchState {
     Running(Arc<SwitchView>, Option<Reloads>),
-    /// Last status of a stopped switch. A view is not kept, because it would keep the switch's sockets open.
+    /// Last status of a stopped switch, instead of a view, which would keep the switch's sockets open.
     Ended(Box<Status>),
 }
 

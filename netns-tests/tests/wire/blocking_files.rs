@@ -1,5 +1,3 @@
-//! The switch keeps working with files that never return data, and with pipes that nobody reads.
-
 // This file proves promises of SPECIFICATION.md: recording
 
 use std::fs::{self, File, OpenOptions};

@@ -302,7 +302,6 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// The switch passes each request of host 2 on to host 1: pauses, a rate, a flow's pause.
 #[test]
 fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     let bed = bed_beside_others(2).build();

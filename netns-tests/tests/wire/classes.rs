@@ -1,5 +1,3 @@
-//! Classification for each setting of `trust`. Frames leave by a port that writes their class as PCP.
-
 use std::collections::BTreeMap;
 
 use xoff_netns_tests::{Bed, Host, frames, wait_for};

@@ -1,5 +1,3 @@
-//! Devices that disappear and return: their ports open again, and other ports lose nothing.
-
 // This file proves promises of SPECIFICATION.md: devices
 
 use std::process::{Child, Command};

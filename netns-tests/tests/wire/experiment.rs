@@ -1,6 +1,3 @@
-//! `xoff experiment` prints all keys of its report, and leaves nothing behind. Measured values depend on the
-//! machine.
-
 // This file proves promises of SPECIFICATION.md: experiments
 
 mod arguments;
@@ -319,7 +316,7 @@ fn balance_experiment_compares_spreading_methods_without_loss() {
                     "{result}"
                 );
             }
-            // TCP counts recoveries by SACK or by duplicate acknowledgements, so the counter of the other method is 0.
+            // TCP counts recoveries by SACK or by duplicate acknowledgements; the other method's counter is 0.
             let other = if result["detection"] == "rack" { "/dupack_recoveries" } else { "/sack_recoveries" };
             assert_eq!(number(result, other), 0, "{result}");
         }

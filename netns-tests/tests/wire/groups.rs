@@ -117,7 +117,7 @@ fn cut_wire_of_port_group_loses_only_its_own_frames() {
             let status = switches[0].status();
             (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
         };
-        // Run traffic three times: while the wire is being cut, over the other wire, and over the repaired wire.
+        // Run traffic three times: while the wire is cut, over the other wire, and over the repaired wire.
         let cut = run();
         cut.wait_received(FRAMES);
         link(false);
@@ -191,7 +191,6 @@ fn reload_changes_how_a_port_group_spreads_frames() {
     bed.finish(far);
 }
 
-/// The near switch takes its second port out of the group, and adds it again.
 #[test] // proves: lacp
 fn port_leaves_and_joins_its_group_by_lacp_without_loss() {
     const FRAMES: u64 = 8_000;

@@ -1,5 +1,3 @@
-//! Incast of ordinary programs: with agents, the lossless class loses nothing; without them, it loses frames.
-
 // This file proves promises of SPECIFICATION.md: host-service
 
 use std::fs;
@@ -27,8 +25,8 @@ impl Outcome {
     }
 }
 
-/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows the buffers
-/// within seconds; TCP with BBR may not overflow them.
+/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows them within
+/// seconds; TCP with BBR may not.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,3 @@
-//! Frames that the kernel drops during a stall: each must count once, in the classes that its port carried then.
-
 // This file proves promises of SPECIFICATION.md: kernel-drops
 
 use std::thread;
@@ -135,7 +133,7 @@ fn promise_is_broken_if_stall_loses_whole_lossless_class() {
 
 /// Frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 + 20 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum frames without loss, with whole receive chunks: 31 more, because a worker may keep up to 31 chunks outside the fill ring.
+/// Maximum frames without loss, with whole receive chunks: 31 more, because a worker may keep that many chunks outside the fill ring.
 const WHOLE: u32 = PROMISED + 31;
 /// Maximum frames without loss, with small receive chunks: one more for each 512 bytes of the promised frames.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
@@ -160,7 +158,7 @@ fn stalled_switch_loses_only_frames_beyond_receive_chunks() {
     }
 }
 
-/// Up to 31 chunks may be missing from the fill ring when the stall begins, because a worker refills the ring in batches of 32.
+/// When the stall begins, up to 31 chunks may be missing from the fill ring, which a worker refills in batches of 32.
 #[test] // proves: memory, headroom
 fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     for before in [31, 32, 63] {

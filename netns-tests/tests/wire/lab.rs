@@ -94,7 +94,7 @@ fn lab_of_a_five_line_file_accounts_for_every_frame() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // The switch may receive more than the reported frames, because the hosts' kernels may send after their report.
+    // The switch may receive more than the reported frames: the hosts' kernels may send after their report.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }

@@ -48,7 +48,7 @@ fn lab_down_kills_command_that_ignores_signals() {
     assert!(!is_up(&file));
 }
 
-/// At this speed, the pause lasts half a minute.
+/// At 1 Mb/s, the pause lasts half a minute.
 #[test] // proves: host-guard
 fn lab_fails_if_queues_of_an_agent_were_tampered_with() {
     let workspace = Workspace::new();

@@ -1,5 +1,3 @@
-//! Peers that obey pauses late: either within the time that the headroom covers, or later.
-
 use nix::sys::signal::Signal;
 use xoff_host::Obedience;
 use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, unstalled, wait_for};
@@ -49,7 +47,7 @@ fn switch_loses_no_frame_if_peer_obeys_late_within_headroom() {
         reports.assert_lossless(&[3]);
         let status = bed.finish(switch);
         let ingress = status.ports[0].classes[3].ingress;
-        // All frames stayed in the switch: the frames up to the XOFF threshold, and the later ones in the headroom.
+        // All frames stayed in the switch: those up to the XOFF threshold, and the later ones in the headroom.
         assert_eq!(ingress.bytes_max, sent * FRAME, "{ingress:?}");
         assert!(ingress.bytes_max > ingress.xoff_bytes, "{ingress:?}");
         assert_eq!(ingress.headroom_used_max_bytes, ingress.bytes_max - ingress.xoff_bytes, "{ingress:?}");

@@ -131,7 +131,6 @@ fn lldpd_and_switch_list_each_other_as_neighbors() {
     wait_for("the shutdown LLDPDU to take effect", || (!is_listed()).then_some(()));
 }
 
-/// An LLDP daemon at the host interface sends LLDP for the switch's port.
 #[test]
 fn lldpd_at_host_interface_reaches_the_neighbor() {
     let bed = bed_beside_others(1).build();

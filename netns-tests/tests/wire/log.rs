@@ -12,7 +12,6 @@ use xoff_switch::control::Link;
 
 use crate::bed_beside_others;
 
-/// Sends invalid requests. Each of them causes a log line at level `debug`.
 fn send_garbage(bed: &Bed) {
     let send = || {
         let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();

@@ -1,5 +1,3 @@
-//! `xoff nic`: the kernel's stack obeys pauses, and the device is restored at the end.
-
 // This file proves promises of SPECIFICATION.md: host-pauses
 
 use std::time::{Duration, Instant};
@@ -90,7 +88,6 @@ fn agent_ends_pauses_at_link_loss() {
     assert_clean_exit(agent);
 }
 
-/// The control frames arrive faster than the agent can read them.
 #[test]
 fn flood_of_control_frames_delays_no_expiry_of_a_pause() {
     let wire = wire();

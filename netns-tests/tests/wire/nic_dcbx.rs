@@ -1,5 +1,3 @@
-//! `xoff nic --dcbx willing`: the host takes its switch's lossless classes, and returns to its own classes when the switch is gone.
-
 // This file proves promises of SPECIFICATION.md: host-dcbx
 
 use nix::sys::signal::Signal;

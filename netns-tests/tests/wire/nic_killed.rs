@@ -48,8 +48,8 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// For each of `MOMENTS`, starts an agent and kills it after that time. `check` compares the device's state with
-/// that before.
+/// For each of `MOMENTS`, starts an agent and kills it after that time. `check` compares the device's state with that
+/// before the agent.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());

@@ -1,6 +1,3 @@
-//! Other programs change the agent's queues: `xoff nic` repairs them, and reports how long pauses may not have been
-//! obeyed.
-
 // This file proves promises of SPECIFICATION.md: host-guard
 
 use std::process::Command;

@@ -1,5 +1,3 @@
-//! The machine's own network stack makes no IPv6 address on a port. The switch refuses devices that the machine needs.
-
 // This file proves promises of SPECIFICATION.md: own-stack
 
 use std::fs;

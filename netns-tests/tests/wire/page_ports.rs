@@ -1,5 +1,3 @@
-//! A switch with 64 ports, polled by web pages, under a lossless load that begins before the last port is open.
-
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -31,7 +29,7 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Polls the switch as its web page does. Replies must show all ports and no loss. Errors are allowed only before the first reply.
+/// Polls the switch as its web page does. Replies must show all ports and no loss; only before the first reply may errors occur.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");

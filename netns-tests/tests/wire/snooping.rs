@@ -1,5 +1,3 @@
-//! IGMP and MLD snooping, with memberships of real hosts and with queries built by scapy.
-
 // This file proves promises of SPECIFICATION.md: snooping
 
 use std::process::{Child, Command};

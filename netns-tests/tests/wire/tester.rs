@@ -1,5 +1,3 @@
-//! Runs `xoff test` in one namespace against a switch in another.
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -30,7 +28,6 @@ pub(crate) fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
     (tester, device)
 }
 
-/// Writes the file of an examination of the device.
 fn describe(directory: &Path, speed: &str) -> PathBuf {
     let file = directory.join("dut.toml");
     let ports: String =

@@ -1,5 +1,3 @@
-//! `xoff test nic`: a NIC of the tester's own namespace, with and without the agent `xoff nic`.
-
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,7 +14,6 @@ use crate::BINARY;
 
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 
-/// Returns a namespace with a NIC, eth0, and its peer, eth1.
 fn cabled(lab: &mut Lab) -> Namespace {
     let host = lab.namespace("host").unwrap();
     let (nic, peer) = (host.end("eth0").mac(Host::mac_of(1)), host.end("eth1").mac(Host::mac_of(2)));
@@ -24,7 +21,6 @@ fn cabled(lab: &mut Lab) -> Namespace {
     host
 }
 
-/// Examines eth0; returns verdict and reason of each case.
 fn examine(host: &Namespace, only: &str) -> Vec<(String, String)> {
     let mut command = Command::new(BINARY);
     command.args(["test", "nic", "eth0", "--peer", "eth1", "--speed", "100M"]);
@@ -43,7 +39,6 @@ fn verdict(host: &Namespace, case: &str) -> (String, String) {
     runs.find(|(verdict, _)| verdict != "cannot-tell").unwrap_or_default()
 }
 
-/// Agent of eth0, which ends with this value.
 struct Agent {
     child: Child,
     _directory: TempDir,

@@ -1,5 +1,3 @@
-//! `xoff test` is stopped while frames arrive, and judges them by the kernel's time stamps.
-
 use std::fs;
 use std::path::Path;
 use std::process::Child;

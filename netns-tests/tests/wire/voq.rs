@@ -1,5 +1,3 @@
-//! Order in an egress queue: first in first out, or one queue per input, served in turn.
-
 use xoff_netns_tests::{frames, wait_for};
 
 use crate::{bed_beside_others, frame};

@@ -1,4 +1,4 @@
-//! Checks and repairs the agent's queues, because frames of paused classes may leave after another program changed the queues.
+//! Checks and repairs the agent's queues: after a change by another program, frames of paused classes may leave.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 

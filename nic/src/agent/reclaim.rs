@@ -5,7 +5,7 @@ use xoff_wire::units::Nanos;
 
 const FIRST: Nanos = Nanos::from_secs(1);
 const MOST: Nanos = Nanos::from_secs(8);
-/// Time without another program's root after which the delay is one second again.
+/// Time without another program's root qdisc after which the delay is one second again.
 const QUIET: Nanos = Nanos::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Reclaim {
         now >= self.at
     }
 
-    /// Records that another program has the root. Returns the time from which the agent may replace it.
+    /// Records that the root is another program's. Returns the time from which the agent may replace it.
     pub(super) fn is_foreign(&mut self, now: Nanos) -> Nanos {
         if self.at == Nanos::NEVER {
             if now.since(self.last) >= QUIET {

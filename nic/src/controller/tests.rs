@@ -1,5 +1,3 @@
-//! Tests of the pause controller in virtual time: at each threshold, and 1 ns before.
-
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
 use xoff_wire::units::{Quanta, RateStep};

@@ -1,5 +1,3 @@
-//! Missing or changed parts of the agent's tree of queueing disciplines.
-
 use std::fmt;
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
@@ -53,7 +51,7 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave although the classes are stopped.
+    /// Returns the classes whose frames these defects may let leave although the classes are stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =

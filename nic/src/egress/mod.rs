@@ -104,7 +104,7 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state. Undoes only the changes of a killed switch.
+    /// Claims the device, undoes the changes of a killed switch, and reads the device's state. Changes nothing else.
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -269,11 +269,11 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Repairs missing and changed parts in `dump`, stopped classes first. `doubted` are classes whose leaf another program
-    /// changed.
+    /// Repairs the parts of the tree that are missing or changed in `dump`, stopped classes first. `doubted` are classes whose leaf another
+    /// program changed.
     ///
-    /// The root of another program stays until `takes_root` is true. [`remove`](Self::remove) restores a replaced root, or the default
-    /// instead of a root with classes or children.
+    /// The root of another program stays until `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default
+    /// root if the replaced one had classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -369,7 +369,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device, except a root of another program; warns of such a root if the agent's was installed before (`had_tree`).
+    /// Restores the device, except another program's root; warns of such a root if the agent's was installed before (`had_tree`).
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();

@@ -87,8 +87,8 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the settings to restore, without settings that another program changed. `nodes` is `None` if the agent's queues are still
-    /// installed.
+    /// Returns the settings to restore: the saved ones, or the current ones where another program changed them. `nodes` is `None` while the
+    /// agent's queues are installed.
     pub(super) fn unless_changed(
         self,
         device: &str,

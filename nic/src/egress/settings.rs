@@ -3,14 +3,14 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// Bytes that the shaper adds to each frame: FCS, preamble and gap, and a tag that may be in metadata.
+/// Bytes that the shaper adds to each frame: FCS, preamble and gap, and a tag, which may be in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const HEADERS: u32 = 14 + 8;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
     pub nic: NicSettings,
-    /// Layer-1 bytes that the shaper may send at once after a late timer; the peer's headroom covers them.
+    /// Layer-1 bytes that the shaper may send at once after a late timer; covered by the peer's headroom.
     pub burst: Bytes,
     pub limit_lossless: u32,
     pub limit_lossy: u32,
@@ -38,7 +38,7 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum layer-1 bytes sent after a stop (frame in the driver, and burst); the peer's headroom covers them.
+    /// Returns the maximum layer-1 bytes sent after a stop (frame in the driver, and burst); covered by the peer's headroom.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))

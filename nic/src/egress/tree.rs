@@ -1,5 +1,3 @@
-//! Netlink requests that build, change and repair the agent's tree of queueing disciplines.
-
 use std::io;
 
 use xoff_netlink::Conversation;
@@ -54,7 +52,8 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // Count each BPF filter by its handle. Count other filters by the node without handle, one for each priority and protocol.
+        // Count each BPF filter of another program by its handle. Count its other filters by the nodes without handle: one for each
+        // priority and protocol.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
@@ -205,8 +204,8 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Adapts the tree to other classes. Limits only rise, because a queue may exceed a lower limit; the limits stay raised after a
-    /// refusal.
+    /// Adapts the tree to other classes. Queue limits only rise, because a queue may be longer than a lower limit. After a refusal they
+    /// stay raised.
     pub(super) fn follow_classes(
         &mut self,
         tc: &mut Conversation,

@@ -18,8 +18,7 @@ use xoff_wire::units::{BitRate, Class};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const LOSSLESS: Class = Class::ALL[3];
-/// Lossy class of the tests. It is not class 0, because the kernel's own frames (IPv6 multicast reports) use that
-/// class.
+/// Lossy class of the tests. It is not class 0, which the kernel's own frames (IPv6 multicast reports) use.
 pub const LOSSY: Class = Class::ALL[1];
 pub const DSCP_LOSSLESS: u8 = 24;
 pub const DSCP_LOSSY: u8 = 8;

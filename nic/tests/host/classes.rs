@@ -96,7 +96,7 @@ fn port() -> PortSettings {
 struct Road {
     how: &'static str,
     index: i32,
-    /// Sockets that sent frames; all but the last are full.
+    /// Sockets that sent frames; the send buffers of all but the last are full.
     senders: Vec<PacketSender>,
 }
 
@@ -190,7 +190,6 @@ fn kernel_classifies_by_pcp_as_the_switch_does() {
     compare_all(Trust::Pcp);
 }
 
-/// Checks also that wake frames do not reach the peer.
 #[test]
 fn mac_control_and_lldp_frames_leave_while_classes_are_stopped() {
     let bed = Bed::new();

@@ -135,8 +135,8 @@ fn frames_of_higher_classes_leave_the_host_first() {
         (0..50).for_each(|_| sender.send(&long_frame(class.get() << 3)).unwrap());
     }
     classes.iter().for_each(|&class| egress.start(class).unwrap());
-    // While a class has queued frames, lower classes send nothing but one frame that HTB guarantees each class, and the frames that left
-    // before higher classes were started.
+    // While a class has queued frames, each lower class may send one frame, which HTB guarantees it. Frames that left before higher classes
+    // were started do not count.
     let early = |egress: &mut Egress| egress.counts().unwrap().map(|counts| counts.frames);
     let at_start = early(&mut egress);
     wait_for("the departure of all frames", || {

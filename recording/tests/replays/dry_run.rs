@@ -1,5 +1,3 @@
-//! Records a switch under random traffic, which causes many kinds of decisions.
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -38,7 +38,6 @@ macro_rules! defects {
                 match self { $(Defect::$defect => $name,)* }
             }
 
-            /// Returns the case of `xoff test` that must find the defect.
             #[must_use]
             pub const fn case(self) -> &'static str {
                 match self { $(Defect::$defect => $case,)* }
@@ -162,7 +161,8 @@ impl Defect {
     /// Parses the name of a defect.
     ///
     /// # Errors
-    /// If no defect has the name.
+    ///
+    /// If the name is unknown.
     pub fn parse(name: &str) -> Result<Defect, String> {
         let named = Defect::ALL.iter().find(|defect| defect.name() == name);
         named.copied().ok_or_else(|| format!("no defect is named `{name}`; `--list-defects` lists all"))

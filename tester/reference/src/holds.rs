@@ -25,7 +25,6 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Creates the state of a port whose XOFF frames pause for `quanta` at `speed_bps`.
     #[must_use]
     pub const fn new(quanta: u16, speed_bps: u64, lossless: u8, defects: Defects) -> Holds {
         let pause_ns = quanta as u64 * 512 * 1_000_000_000 / speed_bps;

@@ -32,8 +32,7 @@ impl Ingress {
         Ingress { thresholds, lossless, defects, bytes, is_held: [false; CLASSES], leaked }
     }
 
-    /// Counts a received frame of `len` bytes. Returns false if the frame must be dropped, because its class would exceed XOFF plus
-    /// headroom.
+    /// Counts a received frame of `len` bytes. Returns false if it must be dropped, because its class would exceed XOFF plus headroom.
     #[must_use]
     pub fn admit(&mut self, class: usize, len: u64) -> bool {
         if self.is_lossless(class) && self.bytes[class] + len > self.limit(class) {

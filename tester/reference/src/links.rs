@@ -1,4 +1,4 @@
-//! Polls the link state of the ports' devices, because the kernel may not report a short interruption.
+//! Polls the link state of the ports' devices: the kernel may not report a short interruption.
 
 use std::io;
 
@@ -16,7 +16,7 @@ impl Links {
         Ok(Links { conversation: Conversation::open()?, devices })
     }
 
-    /// Reads all link states. Calls `give` for each change, with the port's index and whether its link is up.
+    /// Reads all link states. Calls `give` for each change, with the port's index and true if its link is up.
     pub fn read(&mut self, mut give: impl FnMut(usize, bool)) -> io::Result<()> {
         for (at, (name, was_up)) in self.devices.iter_mut().enumerate() {
             let link = self.conversation.link(link_named(name))?;

@@ -18,7 +18,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Creates the timers of a port that obeys pauses of the classes in `lossless` (bit n: class n).
+    /// Creates the timers of a port that obeys pauses of the `lossless` classes (bit n: class n).
     #[must_use]
     pub const fn new(speed_bps: u64, lossless: u8, defects: Defects) -> Pauses {
         Pauses { speed_bps, lossless, defects, until: [0; CLASSES], late: [0; CLASSES] }

@@ -89,7 +89,6 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates a switch; `ports` has the name and the MAC address of each port.
     #[must_use]
     pub fn new(settings: Settings, ports: impl IntoIterator<Item = (String, Address)>) -> Switch {
         let port = |(name, address)| Port::new(name, address, &settings);

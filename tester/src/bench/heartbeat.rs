@@ -9,11 +9,11 @@ use crate::setup::PortKind;
 const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(20);
 const HEARTBEAT: BitRate =
     BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
-/// Length of a heartbeat frame without FCS: above the Ethernet minimum, because a defective device may drop shortest frames.
+/// Length of a heartbeat without FCS: above the Ethernet minimum, because a defective device may drop shortest frames.
 const HEARTBEAT_SIZE: u32 = 200;
 
 impl Bench {
-    /// Starts frames at 1 kHz, which show that the device runs.
+    /// Starts the heartbeat, at 1 kHz.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {
@@ -24,7 +24,7 @@ impl Bench {
     }
 
     /// Returns the longest gap between heartbeats. If none arrived, returns `Nanos::NEVER`, or zero if other frames
-    /// arrived or the heartbeat was not started.
+    /// arrived or no heartbeat was started.
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };

@@ -71,11 +71,12 @@ fn arrival(bytes: &[u8], epoch: u16, when: Moment) -> Option<(Arrival, Nanos)> {
 }
 
 impl Bench {
-    /// Opens a socket of this machine behind the NIC of test port `port`, and returns the socket's UDP port. The socket reads nothing until
+    /// Opens a socket of this machine behind the NIC of test port `port`, and returns its UDP port. The socket reads nothing until
     /// [`Bench::read_host_socket`].
     ///
     /// # Errors
-    /// If the kernel refuses the socket, so that the case is not possible.
+    ///
+    /// If the kernel refuses the socket: the case is then not possible.
     pub fn host_socket(&mut self, port: usize) -> Result<u16, Void> {
         if self.socket.is_none() {
             let device = &self.ports[port].settings.device;

@@ -1,5 +1,3 @@
-//! Changes the links of test ports, and announces the ports' addresses to the device.
-
 use xoff_host::announce;
 use xoff_netlink::packet_route::link::LinkAttribute;
 use xoff_netlink::{Conversation, link_named, set_up};
@@ -18,8 +16,8 @@ impl Bench {
         self.run_for(QUIET)
     }
 
-    /// Returns the number of frames that the interface of a port has dropped or missed on receive, by the interface's counters; `None` if
-    /// the kernel does not report these.
+    /// Returns how many frames the interface of a port dropped or missed on receive, by its own counters; `None` if the kernel does not
+    /// report them.
     #[must_use]
     pub fn receive_drops(&self, port: usize) -> Option<u64> {
         let link = Conversation::open().ok()?.link(link_named(&self.ports[port].settings.device)).ok()??;

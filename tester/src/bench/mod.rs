@@ -1,14 +1,4 @@
 //! The bench: one thread that polls all test ports, sends streams and single frames, and records received frames.
-//!
-//! | primitive | use |
-//! |---|---|
-//! | [`Bench::stream`], [`Bench::stop`] | send paced streams of stamped frames |
-//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | send a single frame or PFC frame |
-//! | [`Bench::hold`], [`Bench::release`] | pause classes, with refreshes by the bench |
-//! | [`Bench::host_socket`], [`Bench::read_host_socket`] | act as a slow program behind the NIC under test |
-//! | [`Bench::run_for`], [`Bench::run_until`] | poll, send and record for a time |
-//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | read the records of received frames |
-//! | [`Bench::longest_stall`], [`Bench::require_steady`] | detect stalls that spoil a measurement |
 
 mod heartbeat;
 mod host_socket;
@@ -336,7 +326,7 @@ impl Bench {
         later.map(|(_, length)| *length).max().unwrap_or_default()
     }
 
-    /// Returns an error that voids the run if the tester stalled for more than `limit` at any time after `since`.
+    /// Returns an error that voids the run if the tester stalled for more than `limit` after `since`.
     pub fn require_steady(&self, since: Nanos, limit: Nanos) -> Result<(), Void> {
         let stall = self.longest_stall(since);
         match stall > limit {
@@ -385,8 +375,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for its last frames. Also waits until the device
-    /// resumes the ports: before, the device's queue is not empty, and the next case's frames could be lost.
+    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for the last frames. Also waits until the device
+    /// resumes the ports, because until then the device's queue is not empty, and it could lose the next case's frames.
     pub fn end_case(&mut self) -> Result<(), Void> {
         self.stop_all();
         self.holds.clear();
@@ -439,7 +429,7 @@ impl Bench {
             let streams = &mut self.streams;
             port.receive(self.epoch, |arrival, sent_at| {
                 let stream = streams.get_mut(usize::from(arrival.stream.0));
-                // Count a frame only at its destination port: copies at other ports were flooded, and are no duplicates.
+                // Count a frame only at its destination port: copies at other ports were flooded and are no duplicates.
                 if let Some(stream) = stream.filter(|stream| stream.flow.to == index) {
                     stream.tally.note(arrival, sent_at);
                 }

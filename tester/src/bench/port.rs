@@ -1,5 +1,3 @@
-//! A test port: sends frames, obeys pauses, and records received frames.
-
 use xoff_dataplane::frame::{FRAME_MAX, Frame};
 use xoff_host::payload::{self, Parsed};
 use xoff_host::{Gate, Obedience, habits};

@@ -1,5 +1,3 @@
-//! Records of the frames that a test port received.
-
 use xoff_host::Tracker;
 use xoff_wire::units::{Bytes, Class, Nanos, Quanta};
 use xoff_wire::{MacControl, MacControlError, Tci};
@@ -81,8 +79,9 @@ pub struct Tally {
     pub first: Option<Moment>,
     pub last: Option<Moment>,
     pub delay_total: Nanos,
-    /// Longest time that certainly passed between two successive frames, beyond the time between their transmissions: a
-    /// stall of the tester is none of the device. The transmission of lost frames in between is unknown.
+    /// Longest time that certainly passed between the arrivals of two successive frames, beyond the time between their
+    /// transmissions: a late transmission is no stall of the device. After lost frames, the whole time between the
+    /// arrivals counts.
     pub longest_gap: Nanos,
     /// Sequence number and time of transmission of the last frame.
     last_sent: (u64, Nanos),
@@ -115,7 +114,6 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// Returns the longest gap of frames with these sequence numbers, times of transmission, and intervals of arrival.
     fn longest_gap(frames: &[(u64, u64, [u64; 2])]) -> u64 {
         let mut tally = Tally::default();
         for &(sequence, sent_at, [earliest, latest]) in frames {

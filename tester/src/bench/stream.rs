@@ -1,5 +1,3 @@
-//! Streams of test frames: headers, pace, and the pattern that fills each frame.
-
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
 use xoff_host::tcp::wire::checksum;
 use xoff_wire::Tci;
@@ -175,7 +173,8 @@ impl Stream {
     }
 }
 
-/// Makes an IPv4 header that of a limited broadcast from no address, which each host accepts.
+/// Sets an IPv4 header's source to 0.0.0.0 and its destination to 255.255.255.255 (limited broadcast), which every host
+/// accepts.
 fn broadcast(ip: &mut [u8]) {
     ip[10..16].fill(0);
     ip[16..20].fill(0xff);

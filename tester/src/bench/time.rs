@@ -1,14 +1,12 @@
-//! Instants with the uncertainty of their measurement.
-
 use xoff_wire::units::Nanos;
 
-/// Maximum age of a frame's kernel timestamp at the beginning of the poll that receives the frame: an earlier poll may have left the frame.
+/// Maximum age of a frame's kernel timestamp when the poll that receives the frame begins. Earlier polls may have left frames in the ring.
 const BACKLOG_MAX: Nanos = Nanos::from_secs(1);
 
 /// Instant that lies between two readings of the clock.
 ///
-/// For a received frame, both readings are the kernel's timestamp. Without a timestamp, the frame arrived between two polls. A stall of
-/// the tester widens this interval, so that limits computed from the instant stay true.
+/// For a received frame, both readings are the kernel's timestamp. Without one, the frame arrived between two polls. A stall of the tester
+/// widens this interval, so that limits computed from the instant stay true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     pub earliest: Nanos,
@@ -17,7 +15,7 @@ pub struct Moment {
 
 impl Moment {
     /// Returns the arrival of a frame with the kernel timestamp `stamp`, received by a poll at this moment. `None` if the timestamp cannot
-    /// be of the tester's clock: in a time namespace, the tester's clock differs from the kernel's.
+    /// be of the tester's clock, which differs from the kernel's in a time namespace.
     #[must_use]
     pub fn stamped(self, stamp: Nanos) -> Option<Moment> {
         let is_plausible = stamp <= self.latest && stamp.after(BACKLOG_MAX) >= self.earliest;

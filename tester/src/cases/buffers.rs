@@ -59,8 +59,8 @@ pub(super) fn counted(bench: &Bench, size: u32) -> u64 {
     (u64::from(size) + device.frame_overhead.0).next_multiple_of(device.cell.0.max(1))
 }
 
-/// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF. After an XOFF, port 2 keeps the class paused;
-/// without an XOFF, the device is drained.
+/// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF. Then port 2 keeps the class paused. Without an
+/// XOFF, the device is drained.
 fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result<Option<Threshold>, Void> {
     start_heartbeat(bench)?;
     let response = response_limit(bench).max(Nanos::from_millis(3));
@@ -97,8 +97,8 @@ fn empty(bench: &mut Bench, filled: &[StreamId]) -> Result<(), Void> {
     bench.run_for(QUIET)
 }
 
-/// Measures the queue length at which the device sends XOFF; `None` if it sends no XOFF. Takes the least of three runs, because a delay can
-/// only increase the measured length.
+/// Measures the queue length at which the device sends XOFF; `None` if it sends none. Takes the least of three runs, because a delay can
+/// only increase the length.
 pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<Option<Threshold>, Void> {
     let mut interval = GAP;
     if let Some(xoff) = bench.setup.device.xoff {

@@ -73,8 +73,8 @@ pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Resu
     Ok(streams.iter().map(|stream| bench.missing(*stream)).sum())
 }
 
-/// Returns how many frames `overfill` lost; the fewest of three runs if the device stalls, because a stalled software
-/// device loses frames.
+/// Returns how many frames `overfill` lost; if the device stalls, which makes a software device lose frames, the fewest
+/// of three runs.
 fn fewest_lost(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, Void> {
     let mut fewest = u64::MAX;
     for _ in 0..3 {

@@ -111,8 +111,8 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     }
 }
 
-/// Returns an error that voids the run if the pause of port 2 may have expired since `begin`, because its refresh was
-/// late.
+/// Returns an error that voids the run if the pause of port 2 may have expired since `begin`, because of a late
+/// refresh.
 pub(super) fn require_held(bench: &Bench, begin: Nanos) -> Result<(), Void> {
     bench.require_steady(begin, Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 2))
 }

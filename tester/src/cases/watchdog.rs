@@ -45,7 +45,7 @@ fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
 fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     let time = time(bench)?;
     let mut judgement = Judgement::new();
-    // First a storm too short to be detected, then one that must be detected.
+    // Send first a storm too short to be detected, then one that must be detected.
     let begin = bench.now();
     let waiting = storm(bench, Nanos(time.0 / 2))?;
     bench.release(TO);
@@ -74,7 +74,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the times of detection and restoration by the watchdog; without settings, the time of a poll for both.
+/// Returns the watchdog's times of detection and restoration; without settings, the time of a poll for both.
 pub(super) fn times(device: &DeviceSettings) -> [Nanos; 2] {
     let detection = device.watchdog.unwrap_or(POLL);
     [detection, device.watchdog_restore.unwrap_or(detection)]

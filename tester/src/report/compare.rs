@@ -1,5 +1,3 @@
-//! Comparison of two reports about one device, such as before and after a change of its firmware.
-
 use std::fmt;
 
 use serde::Serialize;

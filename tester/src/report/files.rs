@@ -1,5 +1,3 @@
-//! Writes the files of a report, and reads a report from JSON.
-
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -35,8 +33,8 @@ pub enum ReadError {
 }
 
 impl Report {
-    /// Writes `report.json`, `report.txt` and `report.html` to a directory, which it creates if missing. An old file is replaced only by a
-    /// complete new one.
+    /// Writes `report.json`, `report.txt` and `report.html` to a directory, created if missing. Replaces an old file only by a complete new
+    /// one.
     pub fn write(&self, directory: &Path) -> Result<(), WriteError> {
         fs::create_dir_all(directory).map_err(|why| WriteError { path: directory.to_owned(), why })?;
         let files = [

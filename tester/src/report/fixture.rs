@@ -1,5 +1,3 @@
-//! Report for tests, with all verdicts, repeated runs, missing values and figures.
-
 use super::{Accuracy, CaseReport, Curve, Device, Figure, Marker, Measurement, Report, Verdict};
 
 fn case(id: &str, title: &str, verdict: Verdict, reason: &str) -> CaseReport {

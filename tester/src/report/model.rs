@@ -1,5 +1,3 @@
-//! Data of a report, in the structure of the report's JSON file.
-
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,5 +1,3 @@
-//! Groups the runs of a report by case, and counts verdicts.
-
 use std::fmt;
 
 use super::{CaseReport, Measurement, Report, Verdict};
@@ -57,7 +55,7 @@ impl<'a> Runs<'a> {
         self.worst().verdict
     }
 
-    /// Returns the measured values of all runs: first the values of the worst run in its order, then values that only other runs have.
+    /// Returns the measured values of all runs: first those of the worst run in its order, then those that only other runs have.
     pub fn values(&self) -> Vec<Values<'a>> {
         let mut all: Vec<Values<'a>> = Vec::new();
         let worst = self.worst();
@@ -133,14 +131,14 @@ impl Report {
         all
     }
 
-    /// Returns the number of cases with the verdict. A case that ran several times has its worst verdict.
+    /// Returns the number of cases with the verdict. For a case that ran several times, the worst verdict counts.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.runs().iter().filter(|runs| runs.verdict() == verdict).count()
     }
 
-    /// Returns the verdict about the device: fail if a case failed, else cannot tell if a case has this verdict, else
-    /// pass if a case passed, else not run.
+    /// Returns the verdict about the device: the first of fail, cannot tell and pass that a case has, otherwise not
+    /// run.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let by_weight = [Verdict::Fail, Verdict::CannotTell, Verdict::Pass];

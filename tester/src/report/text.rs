@@ -1,5 +1,3 @@
-//! Summary of a report for a terminal.
-
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
@@ -11,7 +9,7 @@ use super::values::{date, limits, range};
 use super::{Accuracy, Report, Verdict};
 
 impl Report {
-    /// Returns a summary: counts of verdicts, verdict of each case, reasons and values of cases that did not pass.
+    /// Returns a summary: counts of verdicts, verdict of each case, reasons and values of cases not passed.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("{}: {}\n{}\n", self.device.name, self.headline(), self.origin());

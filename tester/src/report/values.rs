@@ -1,5 +1,3 @@
-//! Formats values, limits and dates for reports.
-
 use xoff_config::format::{scaled, span};
 
 use super::Measurement;

@@ -20,10 +20,11 @@ const FIXED: u64 = 8021;
 /// Default number of random inputs per seed.
 pub const CASES: u32 = 512;
 
-/// Returns the rows of a table of frames, such as those in `wire/data`: the columns, and the bytes of the frame.
+/// Returns the rows of a table of frames, such as those in `wire/data`: the columns, and the frame's bytes.
 ///
 /// # Panics
-/// Panics unless a row begins with the length, and ends with hexadecimal bytes (before an optional `#`).
+///
+/// Unless each row begins with the length, and ends with hexadecimal bytes (before an optional `#`).
 pub fn frames(table: &str) -> impl Iterator<Item = (Vec<&str>, Vec<u8>)> {
     table.lines().filter(|row| !row.starts_with('#')).map(|row| {
         let columns: Vec<&str> = row.split('#').next().unwrap_or(row).split_whitespace().collect();
@@ -40,7 +41,8 @@ pub fn frames(table: &str) -> impl Iterator<Item = (Vec<&str>, Vec<u8>)> {
 /// Returns the value of `XOFF_SEED`, or a random seed. Each test prints the seed once.
 ///
 /// # Panics
-/// Panics if `XOFF_SEED` is not a number.
+///
+/// If `XOFF_SEED` is not a number.
 pub fn fresh() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     thread_local!(static PRINTED: Cell<bool> = const { Cell::new(false) });
@@ -80,7 +82,7 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does, but runs them with the fixed seed and the seed of this run. A first line
+/// Defines property tests as `proptest!` does, but runs them with the fixed seed and that of this run. A first line
 /// `cases = N;` sets the inputs per seed.
 #[macro_export]
 macro_rules! explore {

@@ -31,7 +31,7 @@ pub enum Promise {
     Turns,
     /// A class that could send waits at most one round of its port's scheduler.
     Served,
-    /// No action repeats endlessly at the same time.
+    /// No action repeats endlessly at one instant.
     Rest,
     /// Neither policy nor switch panics.
     NoPanic,

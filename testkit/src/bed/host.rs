@@ -43,7 +43,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Creates a stream of `count` MTU-sized frames of class 3, at line rate from the time `from` on.
+    /// Creates a stream of `count` MTU-sized frames of class 3, at line rate from time `from` on.
     pub fn new(to: MacAddr, count: u64, from: Nanos) -> Stream {
         Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from, qcn: None }
     }

@@ -42,7 +42,8 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
 /// Decodes a frame's identity. Returns `None` for a frame of no host in the bed.
 ///
 /// # Panics
-/// Panics if the frame was changed on its way.
+///
+/// If the frame was changed on its way.
 pub fn decode(bytes: &[u8]) -> Option<Mark> {
     let header = Header::parse(bytes).ok()?;
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {

@@ -1,5 +1,3 @@
-//! Checks a switch's promises after each event, and when no event is left.
-
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{ClassSettings, Memory, PolicyKind};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};

@@ -20,7 +20,7 @@ pub struct Watch {
     flow_pauses: FlowPauses,
     rates: Option<Rates>,
     xoff_until: [Option<Nanos>; CLASSES],
-    /// Classes that may get an XON without XOFF, because they were paused by flow, or before a loss of the link.
+    /// Classes that may get an XON without XOFF, because they were paused by flow, or before a link loss.
     flow_paused: ClassSet,
     pub(super) held: ClassSet,
     pub(super) bytes_came: [u64; CLASSES],

@@ -1,5 +1,3 @@
-//! Runs a bed that has many faults until a promise is broken.
-
 use std::collections::VecDeque;
 
 use xoff_sim::{ControlFaults, FabricEvent, FaultCounts, Picos, Seed};
@@ -9,9 +7,9 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
 const LAST: usize = 24;
-/// Number of events between two checks of all switches. After each event in between, only the switch that the event affected is checked.
+/// Number of events between two checks of all switches. After each event in between, only the affected switch is checked.
 const ROUND: u64 = 1_000;
-/// Maximum time for which frames may be queued while no host receives a frame; longer than every pause, pause storm and fault.
+/// Maximum time for which frames may be queued while no host receives any; longer than every pause, pause storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Default)]

@@ -31,13 +31,13 @@ use scenario::Scenario;
 /// Default of the maximum number of events in a run.
 pub const EVENTS_MAX: u64 = 100_000;
 
-/// Runs a scenario for each seed until a promise is broken. Up to `jobs` scenarios run in parallel.
+/// Runs a scenario for each seed until a promise is broken, up to `jobs` in parallel.
 #[must_use]
 pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` at the end of each run.
+/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` after each run.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);

@@ -22,7 +22,7 @@ pub struct Interface<R, F, T, C> {
     pub entries: u32,
     /// Number of chunks for receiving: those that the kernel may fill, and those in the RX ring.
     pub receiving: u32,
-    /// Number of chunks for sending: those that the kernel has to send, and those in the completion ring.
+    /// Number of chunks for sending: those that the kernel is to send, and those in the completion ring.
     pub sending: u32,
 }
 

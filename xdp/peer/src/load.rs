@@ -15,7 +15,7 @@ const UDP_NUMBER: u8 = 17;
 const FRAME_MIN: u16 = 64;
 const FRAME_MAX: u16 = 1518;
 
-/// Maximum number of flows, because the last byte of a flow's address is the flow's number plus one.
+/// Maximum number of flows: the last byte of a flow's address is the flow's number plus one.
 pub const FLOWS_MAX: u16 = 254;
 
 /// Simple IMIX: frame sizes in bytes with FCS. Short, medium and long frames occur in the ratio 7:4:1.
@@ -52,7 +52,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the endless sequence of frames, without FCS. Every twelve successive frames of a flow contain the whole mix of sizes.
+    /// Returns an endless sequence of frames, without FCS. Every twelve successive frames of a flow contain the whole mix of sizes.
     pub fn frames(self) -> impl Iterator<Item = Vec<u8>> {
         (0_u16..).flat_map(move |turn| {
             (0..self.flows)

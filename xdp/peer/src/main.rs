@@ -25,7 +25,7 @@ use ports::{PortSettings, Ports, attach};
 use rings::with_xsk_rs_rings;
 use xoff_wire::units::MacAddr;
 
-/// Number of prepared frames: a multiple of 192, for the whole size mix of 16 flows, and few enough for a core's cache.
+/// Number of prepared frames: a multiple of 192 (12 sizes for each of 16 flows), and few enough for a core's cache.
 const PREPARED: usize = 384;
 
 /// Maximum of `flows` and of `first`, so that their sum is at most [`FLOWS_MAX`].

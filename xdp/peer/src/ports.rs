@@ -37,7 +37,7 @@ pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Rings of a socket. Only the first socket at a device queue has a fill ring and a completion ring.
+/// Rings of a socket. Only the first socket at a device queue has fill and completion rings.
 type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub struct Program {
     _claim: Claim,
 }
 
-/// Attaches the XDP program to a device. The program passes frames of queue 0 to `socket`, or drops them if `socket` is `None`.
+/// Attaches the XDP program to a device. It passes frames of queue 0 to `socket`, or drops them if `socket` is `None`.
 pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
     let ifindex = if_nametoindex(device)
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;

@@ -181,7 +181,7 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 
 #[test]
 fn tag_can_be_inserted_into_and_removed_from_a_frame() {
-    // Use an EtherType that is no VLAN's, because a packet socket would remove a VLAN tag from the frame.
+    // Use an EtherType that is no VLAN's: a packet socket would remove a VLAN tag from the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
     let mut bench = Bench::new(&VethOptions::default(), |_| {});
     bench.hosts[0].send(&frame(1, 1510));

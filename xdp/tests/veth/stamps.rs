@@ -1,11 +1,8 @@
-//! Time stamps that the XDP program writes in front of received frames.
-
 use xoff_wire::units::Nanos;
 use xoff_xdp::clock::now;
 
 use super::*;
 
-/// Takes pending frames of the first port from the ring, with their stamps, and frees them.
 fn take(bench: &mut Bench) -> Vec<(Vec<u8>, Option<Nanos>)> {
     let mut received = Vec::new();
     bench.ports[0].receive(&mut bench.store, 64, |store, frame| {
@@ -18,8 +15,8 @@ fn take(bench: &mut Bench) -> Vec<(Vec<u8>, Option<Nanos>)> {
     received
 }
 
-/// Sends a frame to the first port, which takes it from the ring only later. Returns the frame's stamp, the time before it was sent, and a
-/// time at which it was in the ring.
+/// Sends a frame that the first port takes from the ring only later. Returns the frame's stamp, the time before it was sent, and a time at
+/// which it was in the ring.
 fn received_late(bench: &mut Bench, len: usize) -> (Option<Nanos>, Nanos, Nanos) {
     let sent = now();
     bench.hosts[0].send(&frame(1, len));

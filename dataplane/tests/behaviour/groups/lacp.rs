@@ -1,5 +1,3 @@
-//! Members that LACP detaches: they carry no data, but control frames, and data that is queued already.
-
 // This file proves promises of SPECIFICATION.md: lacp
 
 use std::sync::Arc;

@@ -1,6 +1,3 @@
-//! Pause storms in groups: a member closed by the watchdog gets no frame if another member has queue space, now or
-//! later.
-
 // This file proves promises of SPECIFICATION.md: group-changes
 
 use xoff_flow_control::drop_reason::DropReason;

@@ -1,6 +1,3 @@
-//! Groups across workers: a frame handed over to another worker keeps its member. If that member is closed, the frame
-//! takes another member of that worker.
-
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
 use xoff_flow_control::counters::Counters;

@@ -169,7 +169,6 @@ fn refused_source_address_of_halted_frame_is_counted_once() {
     assert_eq!(driver.refused(2), 5);
 }
 
-/// A class that sends alone must not build up a deficit of a whole batch.
 #[test] // proves: batches
 fn lone_class_overdraws_scheduler_by_at_most_a_frame() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);

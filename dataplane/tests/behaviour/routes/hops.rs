@@ -1,5 +1,3 @@
-//! Packets that wait for queue space at any one of several next hops.
-
 use xoff_flow_control::settings::{WatchdogAction, WatchdogSettings};
 
 use super::*;

@@ -1,5 +1,3 @@
-//! Packets to neighbours of unknown MAC address: lossless frames wait until the address is resolved, and count as lost if that fails.
-
 use super::*;
 
 const NOT_KEPT: Option<i32> = Some(1);

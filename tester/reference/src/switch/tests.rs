@@ -1,5 +1,3 @@
-//! Tests of the whole reference switch: without defects, and with defects in more than one module.
-
 use super::*;
 use crate::frame::tests::packet;
 

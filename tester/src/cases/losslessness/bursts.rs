@@ -1,5 +1,3 @@
-//! Cases about frame sizes, bursts, and frames after silence.
-
 use xoff_wire::units::Nanos;
 
 use crate::bench::{Bench, Flow, Void};

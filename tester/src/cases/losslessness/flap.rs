@@ -1,5 +1,3 @@
-//! Case of a link that goes down and returns.
-
 use xoff_wire::units::{ClassSet, Nanos};
 
 use crate::bench::{Bench, Flow, Void};

@@ -1,5 +1,3 @@
-//! Cases about loads that congest the device.
-
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::bench::{Bench, Flow, StreamId, Void};
@@ -120,7 +118,7 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench));
     let ports = bench.ports().len();
-    // Leaves 5 % of each line to the heartbeat.
+    // Leave 5 % of each line to the heartbeat.
     let rate = share(bench, 95, ports - 1, size);
     let mut streams = Vec::new();
     start(bench)?;

@@ -1,5 +1,3 @@
-//! Cases about unusual MAC control frames, which the device must ignore, obey or not relay.
-
 use xoff_wire::units::{Class, Nanos, Quanta};
 use xoff_wire::{MacControl, mac_control};
 
@@ -74,7 +72,7 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
-    // Cuts the frame before the class's pause time: even if the line pads the frame with zeros, the frame must pause nothing.
+    // Cut the frame before the class's pause time: even if the line pads the frame with zeros, the frame must pause nothing.
     let class = crate::cases::streams::lossless(bench);
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])

@@ -1,5 +1,3 @@
-//! Cases about a paused class: response time, effect on other classes, XON, and expiry.
-
 use xoff_wire::units::{ClassSet, Nanos};
 
 use crate::bench::{Bench, Moment, Void};
@@ -9,7 +7,7 @@ use crate::cases::streams::{
 };
 use crate::judgement::Judgement;
 
-/// Pauses the lowest lossless class for 65,535 quanta, and waits four fifths of that time. Returns when XOFF was sent
+/// Pauses the lowest lossless class for 65,535 quanta, and waits four fifths of that time. Returns when it sent XOFF
 /// and until when no frame may arrive.
 fn long_pause(bench: &mut Bench) -> Result<(Moment, Nanos), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);

@@ -1,5 +1,3 @@
-//! Cases about pause timers: changed and refreshed pauses, eight independent classes, and pause times of zero.
-
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, Void};
@@ -11,7 +9,7 @@ use crate::judgement::Judgement;
 
 const SHORT: u16 = QUANTA_MAX / 3;
 
-/// Sends XOFF of `first` quanta, then of `second`, and judges that the second XOFF decides when the pause ends.
+/// Sends XOFF of `first` quanta, then of `second`, and judges that the second decides when the pause ends.
 fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let before = bench.pause(TO, &[(class, first)]);

@@ -62,7 +62,7 @@ impl Congestion {
         Ok(Congestion { sender: FROM, class, stream, is_paused })
     }
 
-    /// Ends the pause that caused the congestion, or lets the program read, so that the frames leave the device.
+    /// Ends the pause that caused the congestion, or lets the program read, so that the device drains.
     pub(super) fn relieve(&self, bench: &mut Bench) -> Moment {
         match bench.examines_nic() {
             true => bench.read_host_socket(),
@@ -70,7 +70,7 @@ impl Congestion {
         }
     }
 
-    /// Judges that no frame was lost, except behind a NIC: its host may drop what no program reads.
+    /// Judges that no frame was lost, except behind a NIC: its host may drop frames that no program reads.
     pub(super) fn require_complete(&self, bench: &Bench, judgement: &mut Judgement) {
         if !bench.examines_nic() {
             require_complete(bench, judgement, &[self.stream], "the congested class");

@@ -1,5 +1,3 @@
-//! Cases about the bytes of the device's PFC frames.
-
 use xoff_wire::mac_control::{DESTINATION, LEN};
 
 use super::congestion::Congestion;

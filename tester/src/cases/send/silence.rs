@@ -1,5 +1,3 @@
-//! Cases about pauses that the device must not send: to lossy or free classes, and to ports that cause no congestion.
-
 use xoff_wire::units::{BitRate, ClassSet, Nanos};
 
 use super::congestion::{Congestion, paused_classes};

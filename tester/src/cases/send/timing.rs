@@ -1,5 +1,3 @@
-//! Cases about when the device sends PFC frames: XOFF before a loss, refresh before expiry, XON after its queue is empty.
-
 use xoff_wire::units::{BitRate, Nanos};
 
 use super::congestion::{Congestion, xoffs};

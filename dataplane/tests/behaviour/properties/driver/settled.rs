@@ -1,5 +1,3 @@
-//! Checks that frames wait only if they really cannot move.
-
 use xoff_wire::units::{Bytes, PortId};
 
 use super::{Driver, PORTS_U8, all_queues};
