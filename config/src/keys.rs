@@ -308,7 +308,7 @@ pub(crate) enum Pause {
 /// Value of `peer_response`: time in which the peer stops after XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// The stall budget of this switch, because the peer is a software switch.
+    /// The stall budget of this switch, for a peer in software.
     Software,
     /// The time that 802.3 allows hardware.
     Standard,

@@ -32,7 +32,8 @@ pub struct Machine {
     pub running: Option<Arc<Config>>,
 }
 
-/// Processor time that a cgroup may use in each period, summed over all cores (`cpu.max` of cgroup version 2).
+/// Processor time that a cgroup may use in each period, summed over all cores (`cpu.max` of cgroup version 2,
+/// `cpu.cfs_quota_us` of version 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuQuota {
     pub used_max: Nanos,

@@ -1,4 +1,5 @@
-//! Causes of pauses across several switches: the path from each XOFF to its root, the queue of a slow line.
+//! Causes of pauses across several switches: the path from each XOFF to its root, which is the queue of a slow line, or
+//! a station that pauses a queue.
 //!
 //! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue fills
 //! because its line is slow, or because the peer on that line pauses it. This peer may be a port of another switch.

@@ -133,8 +133,8 @@ impl Handoff {
         any
     }
 
-    /// Sends each learned address to all other workers, or waits until all have room. A worker that missed a move would send to the old
-    /// port.
+    /// Sends each learned address to all other workers, or to none while a queue is full: the address then stays in the dataplane. A
+    /// worker that missed a move would send to the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())

@@ -79,7 +79,7 @@ pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
 }
 
 impl Packet {
-    /// Reads the header of the packet at `head`, which has at most `room` bytes; `None` if it is not IP.
+    /// Reads the header of the packet that begins at `head` and has at most `room` bytes; `None` if it is not IP.
     ///
     /// # Errors
     ///

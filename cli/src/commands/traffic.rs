@@ -221,7 +221,8 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 /// Time after a run for which further signals are ignored: terminal and wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers. The first signal ends the run; a signal more than [`SIGNALS_LATE`] later ends the process.
+/// Signal handlers. A signal during the run ends the run; a signal more than [`SIGNALS_LATE`] after the run ends the
+/// process.
 struct Signals {
     stop: Arc<AtomicBool>,
     /// True when the signals have their default effect, which ends the process.
@@ -239,8 +240,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. One second later, a signal also ends the process, which may block on a report that nobody
-    /// reads.
+    /// Ends the run. From [`SIGNALS_LATE`] later on, a signal ends the process, which may block while it writes the
+    /// report to a pipe that nobody reads.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -218,8 +218,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether any are still due or in
-    /// flight.
+    /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether such a frame is still due,
+    /// or any frame is in flight.
     pub fn part(&mut self) -> bool {
         // Send all XONs before the driver releases any frame: a custom policy that learns of the release may panic.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));

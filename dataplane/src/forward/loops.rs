@@ -5,7 +5,8 @@
 //! moves. Only moves by flooded frames count, because no other frames circulate.
 //!
 //! A single address also moves to and fro if two hosts have it. It is a loop only from [`MOVES_OF_ONE`] moves by flooded frames: a
-//! circulating frame returns within microseconds, and no host floods as many frames.
+//! circulating frame returns within microseconds, and no host floods as many frames. [`MOVES`] moves to and fro within [`WINDOW`], by any
+//! frames, that are no loop are a duplicate address: where stations communicate, a loop would move two or more addresses.
 //!
 //! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`], floods and learning then leave out this
 //! port. This is not the default, because an attacker could spoof a station's address to block its port.
@@ -13,11 +14,12 @@
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of moves by flooded frames that counts as a loop if two or more stations move.
+/// Number of moves by flooded frames that counts as a loop if two or more stations move. As many moves by any frames, without a loop, count
+/// as a duplicate address.
 pub const MOVES: u32 = 100;
 /// Number of moves by flooded frames that counts as a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;
-/// Time within which [`MOVES`] moves count as a loop.
+/// Time within which [`MOVES`] moves count as a loop or a duplicate address, and [`MOVES_OF_ONE`] moves as a loop.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
 /// Time for which a looped port is blocked and not reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
@@ -45,7 +47,8 @@ pub type Movers = [Option<MacAddr>; 2];
 /// Loops, or duplicate addresses, found between a port and a lower-numbered port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
-    /// Number of loops or duplicates found.
+    /// Number of times that a loop or duplicate was found; a lasting one counts again, at most once per [`HOLD`] (loop) or [`WINDOW`]
+    /// (duplicate).
     pub count: u64,
     /// Lower-numbered port of the last loop or duplicate; `None` before the first.
     pub with: Option<PortId>,

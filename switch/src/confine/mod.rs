@@ -1,5 +1,5 @@
 //! Privileges of a switch. Once devices are open, each thread drops the privileges that it does not need: SECURITY.md lists
-//! those that it keeps. [`Part::Owner`] means the main and control threads.
+//! those that it keeps. [`Part::Owner`] means the main, control and router threads.
 //!
 //! The parts share one memory, so the limits stop faults, but no attacker who executes code.
 

@@ -91,7 +91,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether the message concerns a device, and not its port of a kernel bridge.
+/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -106,8 +106,8 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     up.filter(|id| is_in_use(*id)).collect()
 }
 
-/// Sends a query in a VLAN to all usable ports, or only to the group or port `only`; a group gets it once. Returns
-/// groups and ports that had no free frame memory.
+/// Sends a query in a VLAN to all usable ports, or only to the port or first member `only`; a group gets it once.
+/// Returns the ports and first members for which `outbox` had no space.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,

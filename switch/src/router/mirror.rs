@@ -462,6 +462,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
+/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,7 +1,8 @@
 //! xoff's ring traits on the queues of `xsk-rs`.
 //!
 //! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a table with the
-//! descriptor of each chunk. The queue of `xsk-rs` accepts the whole array, or nothing while it lacks space for all.
+//! descriptor of each chunk. The queue of `xsk-rs` accepts the whole array, or nothing while it lacks space for all: the chunks then wait
+//! in the array.
 //!
 //! The safety argument of [`crate::ports`] applies: the loop over the rings takes each chunk from one ring before adding it to
 //! another.

@@ -1,5 +1,5 @@
 //! Logs each fault when it begins, while it lasts, and when it is over. A fault begins when the counter of a [`Condition`] grows,
-//! or while its state exists.
+//! or when its state is found to exist.
 
 mod conditions;
 mod meter;
