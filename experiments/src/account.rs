@@ -149,6 +149,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
+    /// Returns the longest scheduling gap of a switch while hosts ran, in ns, at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }

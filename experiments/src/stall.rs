@@ -1,5 +1,5 @@
 //! Stalls of programs on a simulated machine: `--stall LENGTH/EVERY/WAKE`, such as `2ms/500ms/30us`, sets maximum
-//! length, mean interval, and delay of a wakeup.
+//! length, mean gap, and delay of a wakeup.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;

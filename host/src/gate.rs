@@ -99,6 +99,7 @@ impl Gate {
         self
     }
 
+    /// Returns the rate limit of a class at the last call of [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)

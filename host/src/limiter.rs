@@ -39,7 +39,7 @@ pub struct LimiterReport {
     pub cnms: u64,
     /// Quantized feedback (0 to 63) of the last CNM.
     pub feedback_last: u8,
-    /// Mean quantized feedback (0 to 63) of all CNMs, or 0.
+    /// Mean quantized feedback (0 to 63) of all CNMs; 0 without CNMs.
     pub feedback_mean: f64,
     pub rates: Vec<RateSample>,
 }

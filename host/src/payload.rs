@@ -186,6 +186,7 @@ pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
+/// Writes the IPv4 and UDP headers, except their lengths and the IPv4 checksum.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the frame is too short for an IPv4 header");
     ip.set_version(4);

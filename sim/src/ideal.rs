@@ -1,5 +1,5 @@
-//! Ideal switches: they never stall, hand one frame at a time to a line, and have peers that just react in the
-//! standard's time ([`xoff_config::Hardware::Ideal`]).
+//! Ideal switches: they never stall, hand one frame at a time to a line, and have peers that react just within
+//! the standard's time ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
 

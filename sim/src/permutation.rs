@@ -20,8 +20,8 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     to
 }
 
-/// Starts one flow per host, to a random permutation of hosts, at random within one frame time. `frame_len` is in bytes
-/// without FCS.
+/// Starts one flow per host, to the receivers of a random permutation. Each begins at a random time within the first
+/// frame time. `frame_len` is in bytes without FCS.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
     let hosts = u32::try_from(fabric.hosts().len()).expect("more hosts than 32 bits can count");
     let to = derangement(hosts, seed);

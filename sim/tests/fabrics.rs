@@ -207,6 +207,7 @@ fn plan_with_unlinked_port_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
+/// A change that is meant to alter results must update the stored table.
 #[test] // proves: sim-results
 fn results_of_small_fabrics_equal_stored_table() {
     let mut table = String::from("k seed hops events delivered XOFF\n");

@@ -2,7 +2,8 @@
 //!
 //! Every byte counts at an ingress queue, which decides about pauses, and at an egress queue, which decides about
 //! congestion. With [`Memory::Dedicated`], a lossless queue fills up to XOFF, then its headroom. With
-//! [`Memory::Shared`], a queue fills its reserve, then takes bytes from the pool, then its headroom.
+//! [`Memory::Shared`], a queue fills its reserve, then takes bytes from the pool within its limits, then its
+//! headroom.
 
 mod egress;
 mod ingress;

@@ -9,6 +9,7 @@ pub struct Rtt {
     smoothed: Option<Nanos>,
     variation: Nanos,
     timeout: Nanos,
+    /// Number of time-outs since the last sample.
     backoff: u32,
 }
 

@@ -6,6 +6,7 @@ use xoff_wire::units::Nanos;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
+    /// Time of the segment's last transmission.
     pub(super) at: Nanos,
     pub(super) is_sacked: bool,
     pub(super) is_lost: bool,

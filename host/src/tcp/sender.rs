@@ -55,8 +55,8 @@ pub struct Sender {
     threshold: u32,
     control: Control,
     rtt: Rtt,
-    /// Next unsent segment when the state began. An acknowledgement of all earlier segments ends the state; of this
-    /// one, too, in `Reducing`.
+    /// Next unsent segment when the state began. An acknowledgement of all earlier segments ends the state; in
+    /// `Reducing`, it must acknowledge this segment, too, unless none is outstanding.
     high: u32,
     /// Next unsent segment at the last loss recovery, to which earlier segments' losses belong.
     repaired: Option<u32>,

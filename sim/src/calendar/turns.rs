@@ -1,7 +1,7 @@
 //! Chooses the part of the fabric whose events are processed next (its turn), and the end of the turn.
 //!
-//! An event needs at least one reach per link to affect another [part](Parts). A turn ends before a pending event of
-//! another part, or an effect of the turn's own events, can arrive.
+//! An event needs at least one reach per link to affect another [part](Parts). A turn ends before an effect of
+//! another part's pending events, or of the turn's own events, can arrive.
 //!
 //! In a bipartite fabric, each turn spans two reaches once the two sides are one reach apart:
 //!

@@ -57,8 +57,8 @@ impl FlowFabric {
 }
 
 impl FlowFabric<AnySwitch> {
-    /// Builds a plan's fabric: a scheduled one, if the plan is a [`Scheduled::plan`], or one of xoff's dataplane.
-    /// Panics if a port has no link, or two.
+    /// Builds a plan's fabric: with `scheduled`, a scheduled one, whose plan must be [`Scheduled::plan`]; with `None`,
+    /// one of xoff's dataplane. Panics if a port has no link, or two.
     #[must_use]
     pub fn of_any(
         plan: &Plan,

@@ -13,7 +13,7 @@ pub struct SwiftSettings {
     pub target: Picos,
     /// ai: additive increase of the window per round trip, in frames.
     pub additive: f64,
-    /// beta: factor of the window's decrease, multiplied by the part of the delay above the target.
+    /// beta: factor of the window's decrease, multiplied by the share of the delay above the target.
     pub decrease: f64,
     /// Maximum share of the window that one decrease removes.
     pub decrease_max: f64,
