@@ -84,6 +84,7 @@ pub mod report;
 mod schedule;
 mod sender;
 mod sink;
+pub mod sizes;
 mod stream;
 mod table;
 pub mod tcp;

@@ -165,14 +165,15 @@ impl Flows {
         let fits = |len: usize| u32::try_from(len).expect("frame length exceeds 32 bits");
         let (frame_len, len_min) = (stream.frame_len(), fits(template.len_min(true)));
         let payload_max = fits(template.payload_of(frame_len as usize));
-        let on_line = |bytes: u32| {
+        let on_line = |bytes: u64| {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             let whole = f64::from(bytes / payload_max) * Bytes::on_line(frame_len).0 as f64;
             let rest = bytes % payload_max;
             let rest_len = (frame_len - payload_max + rest).max(len_min);
             whole + if rest > 0 { Bytes::on_line(rest_len).0 as f64 } else { 0.0 }
         };
         let rate = stream.rate.map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
-        let interval = sizes.mean(on_line) * 8e9 / rate;
+        let interval = sizes.mean_of(on_line) * 8e9 / rate;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
         let interval = Nanos(interval as u64);
         Flows {
@@ -234,8 +235,8 @@ impl Flows {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::flows::FlowSizes;
     use crate::payload::Headers;
+    use crate::sizes::{Between, Sizes};
     use std::collections::HashMap;
     use xoff_wire::units::{BitRate, MacAddr};
 
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn flow_pattern_serves_flows_alternately_to_last_byte() {
-        let sizes = FlowSizes::parse("100 20\n10000 100").unwrap();
+        let sizes = Sizes::parse("100 20\n10000 100", Between::Linear).unwrap();
         let stream = Stream {
             pattern: Pattern::Flows { sizes, seed: 3 },
             rate: Some(BitRate::from_gbps(1)),

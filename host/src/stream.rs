@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::flows::FlowSizes;
+use crate::sizes::{Between, Sizes};
 use crate::values;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
@@ -57,7 +57,7 @@ pub enum Pattern {
         every: Nanos,
     },
     /// Flows that arrive at random, with the stream's rate as mean load; up to 256 are sent at a time, round robin.
-    Flows { sizes: FlowSizes, seed: u64 },
+    Flows { sizes: Sizes, seed: u64 },
 }
 
 impl Default for Stream {
@@ -135,7 +135,11 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("off", "duration of silent phases; needs the key on", "never"),
     ("burst", "size of bursts, such as 64KB; needs the key every", "none"),
     ("every", "interval of bursts; needs the key burst", "none"),
-    ("flows", "flow sizes: edu1, edu2 or a file; needs the key rate", "none"),
+    (
+        "flows",
+        "flow sizes: edu1, edu2, web-search, data-mining, hadoop or a file; needs the key rate",
+        "none",
+    ),
     ("seed", "seed of random flows; needs the key flows", "1"),
 ];
 
@@ -308,20 +312,28 @@ fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
     }
 }
 
+/// Maximum size of a flow in bytes: frames carry it as 32 bits.
+const FLOW_MAX: u64 = u32::MAX as u64;
+
 const FLOW_SIZES: FileKind = FileKind {
     name: "list of flow sizes",
-    help: "`flows` is edu1, edu2 or the path of a list of sizes and cumulative percents",
+    help: "`flows` is the name of a built-in table or the path of a list of sizes and cumulative percents",
     bytes_max: WRITTEN_MAX,
 };
 
-fn read_flow_sizes(name: &str) -> Result<FlowSizes, String> {
-    if let Some(sizes) = FlowSizes::named(name) {
+fn read_flow_sizes(name: &str) -> Result<Sizes, String> {
+    if let Some(sizes) = Sizes::named(name, Between::Linear) {
         return Ok(sizes);
     }
     let text = read_text(name.as_ref(), FLOW_SIZES).map_err(|error| {
-        format!("flows must be edu1, edu2 or a readable file; the file cannot be read: {}", error.why)
+        let names = Sizes::names().collect::<Vec<_>>().join(", ");
+        format!("flows must be {names} or a readable file; the file cannot be read: {}", error.why)
     })?;
-    FlowSizes::parse(&text).map_err(|error| error.to_string())
+    let sizes = Sizes::parse(&text, Between::Linear).map_err(|error| error.to_string())?;
+    match sizes.at(1.0) {
+        ..=FLOW_MAX => Ok(sizes),
+        bytes => Err(format!("the largest flow has {bytes} bytes; at most {FLOW_MAX} are allowed")),
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,6 @@ use xoff_host::tcp::wire;
 const AROUND: u32 = 58;
 /// Maximum RoCEv2 payload in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;
-/// Maximum payload of a flow in bytes, which keeps frame numbers within 32 bits.
-pub const FLOW_BYTES_MAX: u64 = 1 << 37;
-/// Flow size in bytes: if all flows of a file are smaller, its sizes may be in packets.
-pub const BYTES_LIKELY: u64 = 64;
 
 /// Headers and maximum payload of a flow's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

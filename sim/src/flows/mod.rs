@@ -26,13 +26,14 @@ mod transport;
 pub use alone::Alone;
 pub use dcqcn::DcqcnSettings;
 pub use fabric::FlowFabric;
-pub use frames::{BYTES_LIKELY, FLOW_BYTES_MAX, Framing, PAYLOAD_MAX, frame_len};
+pub use frames::{Framing, PAYLOAD_MAX, frame_len};
 pub use host::FlowHost;
 pub use intake::{ReceiverPause, SlowReceiver};
 pub use load::{Load, NewFlows, Query};
 pub use swift::SwiftSettings;
 pub use timely::TimelySettings;
 pub use transport::{Control, HostSettings, RoceSettings, TcpHosts, Transport};
+pub use xoff_host::sizes::{BYTES_LIKELY, FLOW_BYTES_MAX};
 
 use xoff_wire::units::Class;
 

@@ -2,12 +2,12 @@ use std::collections::HashMap;
 
 use xoff_wire::units::Class;
 
-use super::sizes::Sizes;
 use super::{Load, NewFlows};
 use crate::ends::NodeId;
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
+use xoff_host::sizes::Sizes;
 
 /// Fixed or random duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 use xoff_wire::units::Class;
 
-use super::sizes::Sizes;
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
+use xoff_host::sizes::Sizes;
 
 /// Parameters of flows distributed randomly among pairs of hosts.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@ use std::collections::HashMap;
 use xoff_wire::units::Class;
 
 use super::closed::Times;
-use super::sizes::Sizes;
 use super::{Load, NewFlows, Query};
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
+use xoff_host::sizes::Sizes;
 
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it

@@ -7,7 +7,6 @@ mod incast;
 mod jitter;
 mod list;
 mod poisson;
-mod sizes;
 
 pub use closed::{OnOff, Replies, Times};
 pub use draw::{Draw, draw};
@@ -15,6 +14,6 @@ pub use incast::{Incast, IncastSettings};
 pub use jitter::Jittered;
 pub use list::{Listed, ParseError, parse_flows, permutation, ring};
 pub use poisson::{Poisson, mean_on_line, poisson};
-pub use sizes::{Between, Sizes, SizesError};
+pub use xoff_host::sizes::{Between, Sizes, SizesError};
 
 pub use crate::flows::{Load, NewFlows, Query};

@@ -1,10 +1,10 @@
 use xoff_wire::units::{BitRate, Bytes, Class};
 
-use super::sizes::Sizes;
 use crate::ends::NodeId;
 use crate::flows::{FlowPlan, Framing};
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
+use xoff_host::sizes::Sizes;
 
 /// Parameters of a load whose flows start at random (Poisson process).
 #[derive(Clone, Debug)]
