@@ -6,8 +6,8 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about lossless classes that no frame can have, and about policies that never pause: those of lossy classes,
-/// and of classes whose queue is full below the threshold.
+/// Warns about lossless classes that no frame can have, or whose frames leave with a lossy DSCP or PCP, and about policies
+/// that never pause: those of lossy classes, and of classes whose queue is full below the threshold.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -38,6 +38,26 @@ pub(crate) fn check(
                  from `lossless`"
             )),
         );
+    }
+    for (draft, port) in drafts.iter().zip(&switch.ports) {
+        let of_dscp = port.rewrite_dscp.map(|rewritten| {
+            ("rewrite_dscp", "DSCP", rewritten, rewritten.map(|dscp| port.dscp_to_class[usize::from(dscp)]))
+        });
+        let of_pcp = port.rewrite_pcp.map(|rewritten| {
+            ("rewrite_pcp", "PCP", rewritten, rewritten.map(|pcp| port.pcp_to_class[usize::from(pcp)]))
+        });
+        for (key, field, rewritten, next) in of_dscp.into_iter().chain(of_pcp) {
+            for class in draft.lossless.iter().filter(|class| !draft.lossless.contains(next[class.index()])) {
+                problems.push(
+                    Problem::warning(format!(
+                        "frames of class {class}, which is lossless, leave port {} with {field} {}, which is class {} by this port's \
+                         map, and lossy",
+                        draft.name, rewritten[class.index()], next[class.index()]
+                    ))
+                    .help(format!("write a {field} of a lossless class in `{key}`, unless the next switch maps it otherwise")),
+                );
+            }
+        }
     }
     for class in Class::ALL.into_iter().filter(lossless) {
         let acting = [switch.policies[class.index()]];

@@ -90,6 +90,32 @@ fn lossless_class_that_no_frame_can_get_causes_warning() {
 }
 
 #[test] // proves: check
+fn lossless_class_rewritten_to_lossy_value_causes_warning() {
+    let warnings = |lines: &str| {
+        let config = read(&format!("[defaults]\n{lines}\n")).unwrap();
+        let found = config.warnings.into_iter().map(|it| it.message);
+        found.filter(|it| it.contains("leave port a")).collect::<Vec<_>>()
+    };
+    for (lines, expected) in [
+        ("rewrite_dscp = \"class\"", ""),
+        ("rewrite_dscp = [0, 8, 16, 31, 0, 0, 0, 0]", ""),
+        (
+            "rewrite_dscp = [0, 8, 16, 0, 32, 40, 48, 56]",
+            "class 3, which is lossless, leave port a with DSCP 0, which is class 0",
+        ),
+        ("rewrite_dscp = [0, 8, 16, 10, 32, 40, 48, 56]\ndscp_map = { 10 = 3 }", ""),
+        (
+            "rewrite_pcp = [0, 1, 2, 4, 4, 5, 6, 7]",
+            "class 3, which is lossless, leave port a with PCP 4, which is class 4",
+        ),
+    ] {
+        let found = warnings(lines);
+        assert_eq!(found.len(), usize::from(!expected.is_empty()), "{lines}: {found:?}");
+        assert!(found.iter().all(|it| it.contains(expected)), "{lines}: {found:?}");
+    }
+}
+
+#[test] // proves: check
 fn egress_max_at_congestion_threshold_causes_warning() {
     let of = |policy: &str, most: u64| {
         let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");
