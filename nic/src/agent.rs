@@ -3,6 +3,7 @@
 //! Before the thread stops a class, it sends the end of the pause to the [`Guard`], which opens the class if the thread dies or stalls.
 
 mod check;
+mod device;
 mod reclaim;
 
 use std::io;
@@ -13,14 +14,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use xoff_flow_control::settings::Dcbx;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
-use xoff_xdp::{PacketSender, XdpError, check_agent_privileges};
+use xoff_xdp::{DeviceReader, PacketSender, XdpError, check_agent_privileges, name_file_limit};
 
 use self::reclaim::Reclaim;
 use crate::backlog::{BacklogPause, BacklogWatch};
@@ -48,7 +48,7 @@ pub enum AgentError {
         "no interface `{0}` with an Ethernet address in this namespace; `ip link` lists the existing ones"
     )]
     NoDevice(String),
-    #[error("the interface {0} was removed or renamed; start again when it is back")]
+    #[error("the interface {0} was removed; start again when it is back")]
     DeviceRemoved(String),
     #[error("{0}")]
     NoMacControl(String),
@@ -56,12 +56,26 @@ pub enum AgentError {
     NotPrivileged(XdpError),
     #[error(transparent)]
     Egress(#[from] EgressError),
-    #[error("{device}: {fault}: {source}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW")]
+    #[error("{device}: {fault}: {source}{}", remedy(source))]
     System { fault: &'static str, device: String, source: io::Error },
+}
+
+impl AgentError {
+    pub(crate) fn refused(fault: &'static str, device: &str, source: io::Error) -> AgentError {
+        AgentError::System { fault, device: device.to_owned(), source: name_file_limit(source) }
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW",
+        _ => "",
+    }
 }
 
 #[derive(Debug)]
 pub struct Agent {
+    reader: DeviceReader,
     controller: PauseController,
     egress: Egress,
     guard: Guard,
@@ -91,8 +105,9 @@ impl Agent {
     /// Fails if a step is refused; the device then stays as it was.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
-        let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
-        let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
+        let refused = |fault| move |source| AgentError::refused(fault, name, source);
+        let device = Device::find(name).map_err(refused("cannot find the interface"))?;
+        let device = device.ok_or_else(|| AgentError::NoDevice(name.clone()))?;
         match Stacked::at(name) {
             Some(Stacked::Deaf(reason)) => return Err(AgentError::NoMacControl(reason)),
             Some(Stacked::Joined(reason)) => tracing::warn!("{reason}"),
@@ -101,6 +116,8 @@ impl Agent {
         check_agent_privileges().map_err(AgentError::NotPrivileged)?;
         let receiver = Receiver::open(&device).map_err(refused("cannot receive MAC control"))?;
         let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;
+        let reader = DeviceReader::open(device.ifindex.cast_signed());
+        let reader = reader.map_err(refused("cannot watch the interface"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
         // Start the guard first: it restores the device if this process dies.
@@ -114,11 +131,12 @@ impl Agent {
             let pause = BacklogPause::new(settings, above);
             BacklogWatch::start(pause, PacketSender::open(ifindex)?, Arc::clone(&view))
         });
-        let lldp = (settings.dcbx != Dcbx::Off).then(|| LldpThread::start(device, Arc::clone(&view)));
+        let lldp = (settings.dcbx != Dcbx::Off).then(|| LldpThread::start(device.ifindex, Arc::clone(&view)));
         for warning in egress.warnings() {
             tracing::warn!("{warning}");
         }
         Ok(Agent {
+            reader,
             controller: PauseController::new(settings, device.address),
             egress,
             guard,
@@ -326,14 +344,7 @@ impl Agent {
     }
 
     fn look(&mut self, now: Nanos) -> Result<(), AgentError> {
-        let name = &self.view.settings.device;
-        let device = Device::find(name).filter(|device| device.ifindex == self.view.ifindex);
-        let address = device.ok_or_else(|| AgentError::DeviceRemoved(name.clone()))?.address;
-        if address != self.view.address() {
-            self.controller.set_address(address);
-            self.view.address.set(address.to_number());
-            tracing::info!(%address, "the device's address has changed");
-        }
+        self.follow_device()?;
         match self.egress.follow_mtu() {
             Err(error @ EgressError::TooLong { .. }) => Err(error)?,
             Err(error) => self.log_refusal(&error)?,
@@ -495,17 +506,9 @@ impl Agent {
         Ok(())
     }
 
-    fn expect_device(&self) -> Result<(), AgentError> {
-        let name = &self.view.settings.device;
-        match if_nametoindex(name.as_str()) {
-            Ok(index) if index == self.view.ifindex => Ok(()),
-            _ => Err(AgentError::DeviceRemoved(name.clone())),
-        }
-    }
-
     fn refused(&self, fault: &'static str) -> impl Fn(io::Error) -> AgentError + use<> {
-        let device = self.view.settings.device.clone();
-        move |source| AgentError::System { fault, device: device.clone(), source }
+        let device = self.view.device.get();
+        move |source| AgentError::refused(fault, &device, source)
     }
 }
 

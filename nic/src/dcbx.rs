@@ -19,12 +19,12 @@ use xoff_switch::lldp::{LineLimit, Port};
 use xoff_wire::dcbx::selector;
 use xoff_wire::lldp::{LLDP, NEAREST_BRIDGE, STATION};
 use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
-use xoff_xdp::PacketSender;
+use xoff_xdp::{DeviceReader, DeviceState, PacketSender};
 
 use crate::bpf::{ALL, IF_EQUAL, LOAD_HALF, LOAD_WORD, PROTOCOL, RETURN, VLAN_TAG_PRESENT};
 use crate::config::NicSettings;
 use crate::guard::now;
-use crate::sockets::{AT_MOST, Device};
+use crate::sockets::AT_MOST;
 use crate::view::NicView;
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
@@ -95,13 +95,16 @@ pub(crate) struct LldpThread {
 }
 
 impl LldpThread {
-    pub(crate) fn start(device: Device, view: Arc<NicView>) -> io::Result<LldpThread> {
-        let ifindex = i32::try_from(device.ifindex).map_err(io::Error::other)?;
+    pub(crate) fn start(ifindex: u32, view: Arc<NicView>) -> io::Result<LldpThread> {
+        let ifindex = i32::try_from(ifindex).map_err(io::Error::other)?;
+        let reader = DeviceReader::open(ifindex)?;
+        let device = reader.read()?.ok_or(io::ErrorKind::NotFound)?;
         let socket = receiver(ifindex)?;
         let sender = PacketSender::open(ifindex)?;
         let (stopped, stop) = io::pipe()?;
         let system = gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
         let host = LldpHost {
+            reader,
             device,
             view,
             socket,
@@ -129,7 +132,8 @@ impl Drop for LldpThread {
 
 #[derive(Debug)]
 struct LldpHost {
-    device: Device,
+    reader: DeviceReader,
+    device: DeviceState,
     view: Arc<NicView>,
     socket: Socket,
     sender: PacketSender,
@@ -155,9 +159,14 @@ impl LldpHost {
                 thread::sleep(AFTER_FLOOD);
             }
         }
+        self.send_shutdown();
+    }
+
+    /// Sends a shutdown LLDPDU, after which neighbors forget this host.
+    fn send_shutdown(&self) {
         let is_on = self.view.neighbors.lock()[PORT.index()].timer.is_on();
         if is_on {
-            let _ = self.sender.send(&self.frame(&self.settings(), 0)); // without link, it expires
+            let _ = self.sender.send(&self.frame(&self.settings(), 0)); // without link, the announcement expires
         }
     }
 
@@ -223,9 +232,16 @@ impl LldpHost {
     }
 
     fn follow_link(&mut self, now: Nanos) {
-        let device = Device::find(&self.view.settings.device);
-        let is_up = device.is_some_and(|device| device.is_running);
-        self.device.address = device.map_or(self.device.address, |device| device.address);
+        let device = match self.reader.read() {
+            Ok(Some(device)) => device,
+            Ok(None) => DeviceState { is_running: false, ..self.device.clone() },
+            Err(_) => return, // the kernel lacks memory: read again in a second
+        };
+        if (device.address, &device.name) != (self.device.address, &self.device.name) {
+            self.send_shutdown(); // neighbors would otherwise keep the previous chassis or port until its TTL ends
+        }
+        self.device = device;
+        let is_up = self.device.is_running;
         let settings = self.settings();
         let begins = self.update(now, &settings, |port, _| match (port.timer.is_on(), is_up) {
             (false, true) => {
@@ -246,14 +262,13 @@ impl LldpHost {
     }
 
     fn settings(&self) -> PortSettings {
-        let mtu = xoff_xdp::mtu(&self.view.settings.device).unwrap_or(1_500);
-        let port = port(&self.view.in_force.get(), self.device.address, mtu);
+        let port = port(&self.view.in_force.get(), self.device.address, self.device.mtu);
         PortSettings { dcbx: if self.is_undecided { Dcbx::Off } else { port.dcbx }, ..port }
     }
 
     fn frame(&self, settings: &PortSettings, ttl: u16) -> Vec<u8> {
         let (mac, system) = (self.device.address, self.system.as_str());
-        let device = &self.view.settings.device;
+        let device = &self.device.name;
         let speaker = Speaker { chassis: mac, mac, system, device, capabilities: STATION };
         dcbx::frame(&speaker, settings, ttl)
     }

@@ -4,8 +4,8 @@ use std::thread;
 
 use serde::Serialize;
 use xoff_config::quantity;
-use xoff_xdp::Driver;
 use xoff_xdp::host::{driver, run_in_real_time};
+use xoff_xdp::{DeviceReader, Driver};
 
 use crate::agent::{AgentError, PRIORITY};
 use crate::config::NicSettings;
@@ -41,6 +41,8 @@ pub struct Facts {
     pub leaf: Option<&'static str>,
     pub offloads: String,
     pub mac_control: MacControl,
+    /// Number of the XDP program at the device, which may consume MAC control.
+    pub xdp_program: Option<u32>,
     /// RDMA devices, whose frames bypass the agent's queues.
     pub rdma: Vec<String>,
     pub real_time: bool,
@@ -68,14 +70,16 @@ impl Facts {
         let settings = &NicSettings { device: own_name(&settings.device), ..settings.clone() };
         let device = settings.device.as_str();
         let mut facts = Facts { device: device.to_owned(), ..Facts::default() };
-        if Device::find(device).is_none() {
-            return Err(AgentError::NoDevice(device.to_owned()));
-        }
+        let refused = |source| AgentError::refused("cannot find the interface", device, source);
+        let found = Device::find(device).map_err(refused)?;
+        let found = found.ok_or_else(|| AgentError::NoDevice(device.to_owned()))?;
         facts.look_at_queues();
         let (driver, obeys_pause) = driver(device).unwrap_or_default();
         let stacked = Stacked::at(device);
         facts.look_at_driver(&driver, obeys_pause, stacked.is_some());
         facts.look_below(stacked);
+        let reader = DeviceReader::open(found.ifindex.cast_signed()).map_err(refused)?;
+        facts.look_at_program(reader.read().map_err(refused)?.and_then(|device| device.program));
         facts.look_for_rdma(Path::new("/sys/class/infiniband"));
         facts.look_at_threads(settings);
         Ok(facts)
@@ -126,6 +130,15 @@ impl Facts {
         }
     }
 
+    fn look_at_program(&mut self, program: Option<u32>) {
+        let Some(program) = program else { return };
+        if self.mac_control == MacControl::Received {
+            self.mac_control = MacControl::Unknown;
+        }
+        self.warnings.push(xdp_warning(&self.device, program));
+        self.xdp_program = Some(program);
+    }
+
     fn look_for_rdma(&mut self, infiniband: &Path) {
         let Ok(entries) = fs::read_dir(infiniband) else { return };
         for entry in entries.flatten() {
@@ -157,6 +170,13 @@ impl Facts {
         let expected = Response::new(settings.speed, overrun).expected(self.real_time && settings.real_time);
         self.peer_response = quantity::time(expected);
     }
+}
+
+pub(crate) fn xdp_warning(device: &str, program: u32) -> String {
+    format!(
+        "the XDP program {program} at {device} gets each frame before the agent, and may consume pauses: make it pass MAC control \
+         (EtherType 0x8808), or remove it (`ip link set dev {device} xdp off`, or `xdpgeneric off`)"
+    )
 }
 
 fn uses(rdma: &Path, device: &str) -> bool {
@@ -214,6 +234,21 @@ mod tests {
         assert_eq!(look(None), (MacControl::Unknown, 0, 0, true));
         assert_eq!(look(Some(Stacked::Deaf("no".into()))), (MacControl::Swallowed, 1, 0, false));
         assert_eq!(look(Some(Stacked::Joined("no".into()))), (MacControl::Unknown, 0, 1, false));
+    }
+
+    #[test] // proves: host-service
+    fn agent_check_warns_of_xdp_program_at_device() {
+        let look = |driver: &str, obeys_pause, program| {
+            let mut facts = facts();
+            facts.look_at_driver(&Driver::named(driver), obeys_pause, false);
+            facts.look_at_program(program);
+            (facts.mac_control, facts.warnings)
+        };
+        assert_eq!(look("veth", None, None), (MacControl::Received, Vec::new()));
+        let warning = xdp_warning("eth0", 7);
+        assert!(warning.contains("XDP program 7 at eth0") && warning.contains("0x8808"), "{warning}");
+        assert_eq!(look("veth", None, Some(7)), (MacControl::Unknown, vec![warning]));
+        assert_eq!(look("e1000e", Some(true), Some(7)).0, MacControl::Swallowed);
     }
 
     #[test] // proves: host-service

@@ -26,7 +26,7 @@ use signal_hook::flag;
 use xoff_ebpf::EbpfError;
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-use crate::egress::{self, Egress, EgressError};
+use crate::egress::{Egress, EgressError};
 
 /// Time after the end of a pause at which the guard opens a class. An agent that runs in time opens the class earlier.
 pub const GRACE: Nanos = Nanos::from_millis(5);
@@ -188,15 +188,14 @@ impl Guard {
     }
 }
 
-pub fn run_guard(device: &str) -> Result<(), EgressError> {
+/// Guards the device with the index `ifindex`, which the agent passes because the device may be renamed; `device` is its name.
+pub fn run_guard(device: &str, ifindex: i32) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
     // Ignore signals: the guard must outlive its agent. The kernel sends SIGHUP to a stopped guard whose agent died.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&ignored)).map_err(system("cannot register signal handlers"))?;
     }
-    // Find the device's index now, because the device may be renamed later.
-    let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent = io::stdin()
         .as_fd()

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
@@ -17,6 +16,7 @@ use nix::time::{ClockId, clock_gettime};
 use socket2::{Domain, SockFilter, Socket, Type};
 use xoff_wire::mac_control::DESTINATION;
 use xoff_wire::units::{MacAddr, Nanos};
+use xoff_xdp::name_file_limit;
 
 use crate::arrivals::Arrivals;
 use crate::bpf::{ALL, IF_EQUAL, LOAD_HALF, LOAD_WORD, PROTOCOL, RETURN, VLAN_TAG_PRESENT};
@@ -56,17 +56,21 @@ const FILTER: [SockFilter; 12] = {
 pub(crate) struct Device {
     pub(crate) ifindex: u32,
     pub(crate) address: MacAddr,
-    pub(crate) is_running: bool,
 }
 
 impl Device {
-    pub(crate) fn find(name: &str) -> Option<Device> {
-        getifaddrs().ok()?.filter(|interface| interface.interface_name == name).find_map(|interface| {
+    /// Finds an interface with an Ethernet address.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses the list, as at the limit of open files.
+    pub(crate) fn find(name: &str) -> io::Result<Option<Device>> {
+        let interfaces = getifaddrs().map_err(|error| name_file_limit(error.into()))?;
+        let mut named = interfaces.filter(|interface| interface.interface_name == name);
+        Ok(named.find_map(|interface| {
             let link = *interface.address?.as_link_addr()?;
             let address = MacAddr(link.addr()?);
-            let is_running = interface.flags.contains(InterfaceFlags::IFF_RUNNING);
-            Some(Device { ifindex: u32::try_from(link.ifindex()).ok()?, address, is_running })
-        })
+            Some(Device { ifindex: u32::try_from(link.ifindex()).ok()?, address })
+        }))
     }
 }
 
@@ -164,7 +168,7 @@ mod tests {
             let links = "ip link add v0 mtu 9000 type veth peer name v1 mtu 9000 && ip link set v0 up && \
                          ip link set v1 up";
             assert!(Command::new("sh").args(["-c", links]).status().unwrap().success());
-            let [here, there] = ["v0", "v1"].map(|name| Device::find(name).unwrap());
+            let [here, there] = ["v0", "v1"].map(|name| Device::find(name).unwrap().unwrap());
             let sender = PacketSender::open(there.ifindex.cast_signed()).unwrap();
             test(here, Receiver::open(&here).unwrap(), sender);
         });

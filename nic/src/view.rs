@@ -10,10 +10,11 @@ use xoff_flow_control::counters::Counters;
 use xoff_switch::control::Current;
 use xoff_switch::lldp::Neighbors;
 use xoff_switch::lldp::announcement::Announcement;
-use xoff_wire::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
+use xoff_wire::units::{CLASSES, Class, ClassSet, MacAddr, Nanos, PortId};
 
 use crate::config::NicSettings;
 use crate::egress::Defects;
+use crate::facts::xdp_warning;
 use crate::guard;
 use crate::response::Response;
 
@@ -26,6 +27,8 @@ pub struct NicView {
     /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
+    /// Name of the device now; `settings` has the name at the start.
+    pub device: Current<String>,
     pub(crate) address: Counter,
     pub leaf: &'static str,
     /// Counters of the host's port, into which the agent copies the kernel's counters every second.
@@ -42,6 +45,12 @@ pub struct NicView {
     pub(crate) unsettled: Counter,
     pub repairs: Counter,
     pub(crate) defects: Counter,
+    pub offload_repairs: Counter,
+    pub(crate) offloads_changed: AtomicBool,
+    /// Number of the XDP program at the device; 0: none.
+    pub(crate) xdp_program: Counter,
+    /// Pause frames received when the XDP program was found.
+    pub(crate) pauses_before: Counter,
     pub disobeyed: [Counter; CLASSES],
     pub deleted: [Counter; CLASSES],
     pub missed: Counter,
@@ -64,6 +73,7 @@ impl NicView {
             in_force: Current::new(settings.clone()),
             neighbors: Neighbors::new(1),
             announced: Mutex::default(),
+            device: Current::new(settings.device.clone()),
             settings,
             ifindex,
             address: Counter::default(),
@@ -81,6 +91,10 @@ impl NicView {
             unsettled: Counter::default(),
             repairs: Counter::default(),
             defects: Counter::default(),
+            offload_repairs: Counter::default(),
+            offloads_changed: AtomicBool::default(),
+            xdp_program: Counter::default(),
+            pauses_before: Counter::default(),
             disobeyed: Default::default(),
             deleted: Default::default(),
             missed: Counter::default(),
@@ -151,8 +165,36 @@ impl NicView {
         ];
         let faults = faults.iter().filter(|(count, _)| *count > 0);
         let faults = faults.map(|(count, what)| format!("{count} {what}"));
-        let own = [self.unsettled(), self.broken(), self.disobedience(), self.deletions()];
+        let own = [
+            self.unsettled(),
+            self.broken(),
+            self.disobedience(),
+            self.deletions(),
+            self.hidden_pauses(),
+            self.offloads(),
+        ];
         own.into_iter().flatten().chain(faults).collect()
+    }
+
+    pub(crate) fn pauses_received(&self) -> u64 {
+        let port = self.counters.port(PortId(0));
+        let counts = [&port.pfc_frames_received, &port.pause_frames_received, &port.rate_frames_received];
+        counts.iter().map(|count| count.get()).sum()
+    }
+
+    /// Returns a warning while an XDP program is at the device that has passed no pause yet.
+    fn hidden_pauses(&self) -> Option<String> {
+        let program = u32::try_from(self.xdp_program.get()).ok().filter(|&program| program != 0)?;
+        let has_passed = self.pauses_received() > self.pauses_before.get();
+        (!has_passed).then(|| xdp_warning(&self.device.get(), program))
+    }
+
+    fn offloads(&self) -> Option<String> {
+        self.offloads_changed.load(Relaxed).then(|| {
+            "another program changed offloads, and the agent cannot turn them off again (the log has the reason): superframes, or \
+             frames without checksum, may leave"
+                .to_owned()
+        })
     }
 
     fn unsettled(&self) -> Option<String> {
@@ -219,17 +261,36 @@ mod tests {
     use super::*;
     use crate::config::NicWishes;
 
-    #[test] // proves: host-dcbx
-    fn lossless_losses_stay_counted_after_class_becomes_lossy() {
+    fn view(lossless: u8) -> NicView {
         let wishes = NicWishes {
             device: Some("eth0".into()),
             speed: Some(BitRate::from_gbps(1)),
+            lossless: Some(ClassSet(lossless)),
             ..NicWishes::default()
         };
-        let own = wishes.settings().unwrap();
-        let with = |lossless| NicSettings { lossless: ClassSet(lossless), ..own.clone() };
-        let response = Response::new(own.speed, Bytes::ZERO);
-        let (view, class) = (NicView::new(with(0b1000), 1, "tbf", response), Class::ALL[3]);
+        let settings = wishes.settings().unwrap();
+        let response = Response::new(settings.speed, Bytes::ZERO);
+        NicView::new(settings, 1, "tbf", response)
+    }
+
+    #[test] // proves: host-service
+    fn xdp_program_is_a_fault_until_a_pause_passes_it() {
+        let view = view(0b1000);
+        let received = &view.counters.port(PortId(0)).pfc_frames_received;
+        received.set(5);
+        view.pauses_before.set(5);
+        assert!(view.faults().is_empty());
+        view.xdp_program.set(7);
+        view.device.set("eth9".into());
+        assert!(view.faults()[0].contains("XDP program 7 at eth9"), "{:?}", view.faults());
+        received.set(6);
+        assert!(view.faults().is_empty());
+    }
+
+    #[test] // proves: host-dcbx
+    fn lossless_losses_stay_counted_after_class_becomes_lossy() {
+        let (view, class) = (view(0b1000), Class::ALL[3]);
+        let with = |lossless| NicSettings { lossless: ClassSet(lossless), ..view.settings.clone() };
         assert!(view.count_dropped(class, 2) && !view.count_dropped(class, 2));
         view.count_deleted(ClassSet(0b1001));
         view.follow(with(0b1_0000));

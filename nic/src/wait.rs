@@ -12,8 +12,8 @@ const LOOK_EVERY_MILLIS: u16 = 200;
 /// Waits until the device exists in this network namespace; calls `begin` if it must wait. Returns false if `stop` becomes
 /// readable first.
 pub fn await_device(device: &str, stop: BorrowedFd<'_>, begin: impl FnOnce()) -> io::Result<bool> {
-    let exists = || Device::find(&own_name(device)).is_some();
-    if exists() {
+    let exists = || Device::find(&own_name(device)).map(|found| found.is_some());
+    if exists()? {
         return Ok(true);
     }
     begin();
@@ -23,7 +23,7 @@ pub fn await_device(device: &str, stop: BorrowedFd<'_>, begin: impl FnOnce()) ->
     loop {
         let mut stops = [PollFd::new(stop, PollFlags::POLLIN)];
         match poll(&mut stops, PollTimeout::from(LOOK_EVERY_MILLIS)) {
-            Ok(0) | Err(Errno::EINTR) if exists() => return Ok(true),
+            Ok(0) | Err(Errno::EINTR) if exists()? => return Ok(true),
             Ok(0) | Err(Errno::EINTR) => {}
             Ok(_) => return Ok(false),
             Err(error) => return Err(error.into()),

@@ -13,6 +13,8 @@ const BY_PORT: u64 = 16;
 const BY_WORKER: u64 = 6;
 /// Files independent of ports and workers: HTTP, netlink, timers, signals, and files opened briefly.
 const ALWAYS: u64 = 32;
+/// Files of a host's agent, without HTTP connections: sockets, queues, guard, LLDP, and files opened briefly.
+const OF_AGENT: u64 = 40;
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +25,12 @@ pub enum DescriptorError {
          LimitNOFILE={needed} for systemd), or list fewer `queues`"
     )]
     TooFew { needed: u64, sockets: u64, ports: usize, allowed: u64 },
+    #[error(
+        "the agent needs {needed} open files ({connections} HTTP connections, and more), but this process may open {allowed}: \
+         raise the limit (`ulimit -Hn {needed}`, or LimitNOFILE={needed} for systemd){}",
+        if *.connections > 0 { ", or turn HTTP off (`--http off`)" } else { "" }
+    )]
+    TooFewForAgent { needed: u64, connections: u64, allowed: u64 },
     #[error("cannot raise the limit of open files to {allowed}: {error}")]
     System { allowed: u64, error: Errno },
 }
@@ -38,6 +46,16 @@ impl Allowed {
             setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(system(hard))?;
         }
         Ok(Allowed(hard))
+    }
+
+    /// Checks the limit for a host's agent, so that HTTP clients never take the agent's last files.
+    pub fn suffices_for_agent(self, has_http: bool) -> Result<(), DescriptorError> {
+        let connections = if has_http { CONNECTIONS } else { 0 };
+        let (needed, allowed) = (open() + OF_AGENT + connections, self.0);
+        match needed <= allowed {
+            true => Ok(()),
+            false => Err(DescriptorError::TooFewForAgent { needed, connections, allowed }),
+        }
     }
 
     pub fn suffices(self, queues: &[Option<u32>], workers: usize) -> Result<(), DescriptorError> {
@@ -59,4 +77,21 @@ fn needed(sockets: &[u64], workers: usize) -> u64 {
 
 fn open() -> u64 {
     fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test] // proves: host-service
+    fn agent_needs_files_for_http_connections_beside_its_own() {
+        let needed = |has_http| match Allowed(0).suffices_for_agent(has_http) {
+            Err(DescriptorError::TooFewForAgent { needed, .. }) => needed,
+            other => panic!("{other:?}"),
+        };
+        assert!(needed(true) >= needed(false) + CONNECTIONS - 10, "open files vary while other tests run");
+        let message = Allowed(64).suffices_for_agent(true).map_err(|error| error.to_string());
+        assert!(message.is_err_and(|message| message.contains("may open 64: raise the limit (`ulimit -Hn ")));
+        assert!(Allowed(1 << 20).suffices_for_agent(true).is_ok());
+    }
 }

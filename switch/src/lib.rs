@@ -9,7 +9,7 @@ pub mod causes;
 pub mod client;
 pub mod confine;
 pub mod control;
-mod descriptors;
+pub mod descriptors;
 mod handoff;
 mod host_path;
 mod lacp;

@@ -158,7 +158,7 @@ impl Device {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
         {
-            self.undo.put_back(&now, &self.netlink, &self.ethtool.about(&now.name)?)?;
+            self.undo.put_back(&now, &self.netlink, &self.ethtool.about(&now.name))?;
         }
         self.undo = Undo::default();
         Journal::clear(&self.claim);

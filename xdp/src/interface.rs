@@ -1,6 +1,8 @@
 use std::io;
 use std::net::IpAddr;
 
+use xoff_wire::units::MacAddr;
+
 use crate::error::XdpError;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
@@ -57,6 +59,43 @@ impl Interface {
             default_route,
             addresses,
         })
+    }
+}
+
+/// Properties of a device that other programs may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceState {
+    pub name: String,
+    pub address: MacAddr,
+    pub mtu: u32,
+    pub is_running: bool,
+    /// Number of the XDP program that is attached in any mode.
+    pub program: Option<u32>,
+}
+
+/// Reads a device by its index, even after a rename. Reading opens no file, so it works at the limit of open files.
+#[derive(Debug)]
+pub struct DeviceReader {
+    ifindex: i32,
+    netlink: Netlink,
+}
+
+impl DeviceReader {
+    /// Opens a reader in the calling thread's network namespace.
+    pub fn open(ifindex: i32) -> io::Result<DeviceReader> {
+        Ok(DeviceReader { ifindex, netlink: Netlink::open()? })
+    }
+
+    /// Returns the device's state; `None` if the device was removed.
+    pub fn read(&self) -> io::Result<Option<DeviceState>> {
+        let link = self.netlink.link_at(self.ifindex)?;
+        Ok(link.map(|Link { name, mac, mtu, running, program, .. }| DeviceState {
+            name,
+            address: mac,
+            mtu,
+            is_running: running,
+            program,
+        }))
     }
 }
 

@@ -18,6 +18,20 @@ pub fn thread_refused(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {threads}{or}"))
 }
 
+/// Returns `error` with the limit to raise, if the process or the system has too many open files.
+#[must_use]
+pub fn name_file_limit(error: io::Error) -> io::Error {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+            format!("raise the limit of open files (`ulimit -n`, now {limit}, or LimitNOFILE= for systemd)")
+        }
+        Some(libc::ENFILE) => "raise the system's limit of open files (sysctl fs.file-max)".into(),
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}; {remedy}"))
+}
+
 pub(crate) fn memory_remedy(error: &io::Error) -> String {
     remedy_of(error, address_space())
 }
@@ -53,5 +67,15 @@ mod tests {
         let named = "raise the limit on address space (`ulimit -v`, now 900000 KiB)";
         assert_eq!(remedy(libc::ENOMEM, 900_000 << 10), named);
         assert_eq!(remedy(libc::ENOMEM, RLIM_INFINITY), "end other programs");
+    }
+
+    #[test]
+    fn error_of_refused_file_names_the_limit_to_raise() {
+        let text = |code| name_file_limit(io::Error::from_raw_os_error(code)).to_string();
+        assert!(
+            text(libc::EMFILE).contains("(os error 24); raise the limit of open files (`ulimit -n`, now ")
+        );
+        assert!(text(libc::ENFILE).contains("fs.file-max"));
+        assert_eq!(text(libc::ENODEV), io::Error::from_raw_os_error(libc::ENODEV).to_string());
     }
 }

@@ -400,7 +400,7 @@ impl PortDriver for Monitor {
 
     fn queues_now(&self) -> Option<u32> {
         let name = self.device.read().ok()?.name;
-        self.ethtool.about(&name).ok()?.reported_rx_queues()
+        self.ethtool.about(&name).reported_rx_queues()
     }
 
     fn attach_again(&self) -> Result<(), EbpfError> {

@@ -57,7 +57,7 @@ impl Offloads {
     pub fn read(&self) -> io::Result<OffloadsBefore> {
         let link = self.link()?;
         Ok(OffloadsBefore {
-            features: self.ethtool.about(&link.name)?.features()?,
+            features: self.ethtool.about(&link.name).features()?,
             segments: link.gso_max_segs,
         })
     }
@@ -65,7 +65,7 @@ impl Offloads {
     /// Keeps superframes (several TCP segments joined into one frame) out of the device. For devices in memory, the
     /// kernel then also computes checksums.
     pub fn single_frames(&self) -> io::Result<()> {
-        let ethtool = self.ethtool.about(&self.link()?.name)?;
+        let ethtool = self.ethtool.about(&self.link()?.name);
         match Driver(ethtool.driver()?).is_memory() {
             true => finish(&ethtool)?,
             false => ethtool.set_if_supported(Ethtool::SET_TSO, 0)?,
@@ -74,12 +74,31 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the settings `before`, except those that another program changed after xoff had set `set`. Without
-    /// `set`, restores all.
+    /// Returns the settings that differ from those of [`single_frames`](Self::single_frames).
+    pub fn unwanted(&self) -> io::Result<Vec<&'static str>> {
+        let link = self.link()?;
+        let ethtool = self.ethtool.about(&link.name);
+        let is_memory = Driver(ethtool.driver()?).is_memory();
+        let features = [
+            ("TX checksums", Ethtool::SET_TX_CHECKSUM, 0, is_memory),
+            ("TSO", Ethtool::SET_TSO, 0, true),
+            ("GSO", Ethtool::SET_GSO, 0, true),
+            ("GRO", Ethtool::SET_GRO, 1, is_memory),
+        ];
+        let differs = |&(_, command, wanted, _): &(&str, u32, u32, bool)| {
+            ethtool.get(Ethtool::get_of(command)).is_some_and(|value| value != wanted)
+        };
+        let features = features.into_iter().filter(|&(.., is_set)| is_set).filter(differs);
+        let segments = (link.gso_max_segs != 1).then_some("gso_max_segs");
+        Ok(features.map(|(name, ..)| name).chain(segments).collect())
+    }
+
+    /// Restores the settings `before`, except those that another program changed after xoff had made the settings
+    /// `set`. Without `set`, restores all.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
-        self.ethtool.about(&self.link()?.name)?.set_features(&before.features)?;
+        self.ethtool.about(&self.link()?.name).set_features(&before.features)?;
         self.set_segments(before.segments)
     }
 

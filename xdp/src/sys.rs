@@ -7,6 +7,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rustix::io::Errno;
@@ -270,7 +271,7 @@ fn name_of(device: &str) -> [libc::c_char; libc::IFNAMSIZ] {
 
 #[derive(Debug)]
 pub(crate) struct Ethtool {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
 
@@ -293,11 +294,11 @@ impl Ethtool {
 
     pub(crate) fn new(device: &str) -> io::Result<Ethtool> {
         let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-        Ok(Ethtool { socket, name: name_of(device) })
+        Ok(Ethtool { socket: Arc::new(socket), name: name_of(device) })
     }
 
-    pub(crate) fn about(&self, device: &str) -> io::Result<Ethtool> {
-        Ok(Ethtool { socket: self.socket.try_clone()?, name: name_of(device) })
+    pub(crate) fn about(&self, device: &str) -> Ethtool {
+        Ethtool { socket: Arc::clone(&self.socket), name: name_of(device) }
     }
 
     pub(crate) fn get(&self, command: u32) -> Option<u32> {

@@ -50,6 +50,7 @@ mod memory;
 mod modes;
 mod nic;
 mod nic_dcbx;
+mod nic_device;
 mod nic_killed;
 mod nic_rates;
 mod nic_tampered;

@@ -289,7 +289,7 @@ fn agent_ends_when_its_device_is_deleted() {
     assert!(wire.run("ip", "link del eth0").1.success());
     let (status, log) = agent.wait();
     assert_eq!(status.code(), Some(2), "{log}");
-    assert!(log.contains("the interface eth0 was removed or renamed"), "{log}");
+    assert!(log.contains("the interface eth0 was removed; start again"), "{log}");
 }
 
 #[test] // proves: host-guard
@@ -316,10 +316,13 @@ fn agent_reinstalls_replaced_root_qdisc_and_reports_its_loss() {
 fn waiting_agent_starts_when_its_device_returns() {
     let wire = wire();
     let agent = wire.start(&format!("{SLOW} --wait"));
-    assert!(wire.run("ip", "link set eth0 down").1.success());
-    assert!(wire.run("ip", "link set eth0 name eth9").1.success());
+    let mut holder = wire.peer().start("sleep", &["1000"]);
+    let away = format!("link set dev eth0 name eth9 netns {}", holder.id());
+    assert!(wire.run("ip", &away).1.success());
     wait_for("the end of the HTTP server", || agent.get("/healthz").is_none().then_some(()));
-    assert!(wire.run("ip", "link set eth9 name eth0").1.success());
+    let back = format!("link set dev eth9 name eth0 netns {}", agent.id());
+    wire.peer().run("ip", &back.split(' ').collect::<Vec<_>>());
+    holder.kill().and_then(|()| holder.wait()).unwrap();
     assert!(wire.run("ip", "link set eth0 up").1.success());
     wait_for("the agent", || agent.get("/healthz"));
     pause_class(&wire, &agent, 3);

@@ -94,7 +94,7 @@ impl Agent {
             tracing::error!(
                 "another program changed the device's queues ({left}), and the agent has not repaired them: {why}. Frames of paused classes may \
                  leave. The agent tries again within 8 s; `tc qdisc del dev {} root` makes it build new queues at once",
-                self.view.settings.device
+                self.view.device.get()
             );
         }
     }

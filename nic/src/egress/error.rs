@@ -2,7 +2,7 @@ use std::io;
 
 use xoff_ebpf::EbpfError;
 use xoff_netlink::tc::TcError;
-use xoff_xdp::XdpError;
+use xoff_xdp::{XdpError, name_file_limit};
 
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
@@ -45,6 +45,6 @@ pub enum EgressError {
 
 impl EgressError {
     pub(crate) fn system(fault: &'static str, device: &str, source: io::Error) -> EgressError {
-        EgressError::System { fault, device: device.to_owned(), source }
+        EgressError::System { fault, device: device.to_owned(), source: name_file_limit(source) }
     }
 }

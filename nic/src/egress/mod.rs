@@ -27,9 +27,11 @@ mod saved;
 mod settings;
 mod tree;
 
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use xoff_ebpf::Claim;
 use xoff_netlink::Conversation;
@@ -96,6 +98,8 @@ pub struct Egress {
     last: [Statistics; CLASSES],
     counts: [LeafCounts; CLASSES],
     stopped: ClassSet,
+    /// Offloads that the driver refuses to turn off.
+    refused_offloads: Vec<&'static str>,
     warnings: Vec<String>,
     removed: bool,
 }
@@ -153,6 +157,7 @@ impl Egress {
                  (`ethtool -k {device}` lists the offloads)"
             ));
         }
+        self.refused_offloads = self.offloads.unwanted().unwrap_or_default();
         if let Err(error) = self.neighbours.set(waiting) {
             self.warnings.push(format!(
                 "the limit of packets that wait for a neighbour's address at {device} cannot be raised ({error}): more are dropped \
@@ -164,6 +169,36 @@ impl Egress {
             self.write_down()?;
         }
         self.tree.grow(&mut self.tc)
+    }
+
+    /// Turns off the offloads again that another program turned on, and returns their names. [`remove`](Self::remove) restores
+    /// that program's settings.
+    pub fn repair_offloads(&mut self) -> Result<Vec<&'static str>, EgressError> {
+        let device = self.tree.device().to_owned();
+        let refused = |source| EgressError::system("cannot turn its offloads off again", &device, source);
+        let found = self.changed_offloads().map_err(refused)?;
+        if found.is_empty() {
+            return Ok(found);
+        }
+        self.before.adopt(&self.offloads.read().map_err(refused)?);
+        self.write_down()?;
+        self.offloads.single_frames().map_err(refused)?;
+        self.before.have_set(self.offloads.read().map_err(refused)?);
+        self.write_down()?;
+        match self.changed_offloads().map_err(refused)? {
+            left if left.is_empty() => Ok(found),
+            left => Err(refused(io::Error::other(format!("the driver keeps {}", left.join(", "))))),
+        }
+    }
+
+    fn changed_offloads(&self) -> io::Result<Vec<&'static str>> {
+        let mut changed = self.offloads.unwanted()?;
+        changed.retain(|name| !self.refused_offloads.contains(name));
+        Ok(changed)
+    }
+
+    pub fn renamed(&mut self, device: &str) {
+        self.tree.renamed(device);
     }
 
     fn write_down(&self) -> Result<(), EgressError> {
@@ -219,6 +254,7 @@ impl Egress {
             last: Default::default(),
             counts: Default::default(),
             stopped: ClassSet::NONE,
+            refused_offloads: Vec::new(),
             warnings: Vec::new(),
             removed: true,
         })
@@ -447,11 +483,37 @@ fn offloads_of(device: &str, ifindex: i32) -> Result<Offloads, EgressError> {
 }
 
 fn name_of(ifindex: i32) -> Result<String, EgressError> {
-    let name = if_indextoname(ifindex.cast_unsigned()).ok().and_then(|name| name.into_string().ok());
-    name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("with index {ifindex}") })
+    let device = format!("with index {ifindex}");
+    match if_indextoname(ifindex.cast_unsigned()) {
+        Ok(name) => Ok(name.to_string_lossy().into_owned()),
+        Err(error) => Err(not_found(&device, error)),
+    }
 }
 
 pub fn index_of(device: &str) -> Result<i32, EgressError> {
-    let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
-    index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })
+    let index = if_nametoindex(device).map_err(|error| not_found(device, error))?;
+    i32::try_from(index).map_err(|_| EgressError::NoSuchDevice { device: device.to_owned() })
+}
+
+/// Returns the error of a failed search. A refusal, as at the limit of open files, does not mean that the device is missing.
+fn not_found(device: &str, error: Errno) -> EgressError {
+    match error {
+        Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => {
+            EgressError::NoSuchDevice { device: device.to_owned() }
+        }
+        error => EgressError::system("cannot find the interface", device, error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test] // proves: host-guard
+    fn refused_search_does_not_mean_a_missing_device() {
+        assert!(matches!(not_found("eth0", Errno::ENODEV), EgressError::NoSuchDevice { .. }));
+        let refused = not_found("eth0", Errno::EMFILE);
+        assert!(matches!(refused, EgressError::System { .. }), "{refused}");
+        assert!(refused.to_string().contains("raise the limit of open files"), "{refused}");
+    }
 }

@@ -87,8 +87,15 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the settings to restore: the saved ones, or the current ones where another program changed them. `nodes` is `None` while the
-    /// agent's queues are installed.
+    /// Makes the offloads that another program changed the ones to restore.
+    pub(super) fn adopt(&mut self, now: &OffloadsBefore) {
+        if let (Some(before), Some(set)) = (&self.offloads, &self.offloads_set) {
+            self.offloads = Some(before.unless_changed(set, now));
+        }
+    }
+
+    /// Returns the settings to restore, without settings that another program changed. `nodes` is `None` if the agent's queues are still
+    /// installed.
     pub(super) fn unless_changed(
         self,
         device: &str,

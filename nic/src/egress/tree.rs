@@ -447,6 +447,10 @@ impl Tree {
         u32::try_from(self.burst.0).unwrap_or(u32::MAX).max(self.longest)
     }
 
+    pub(super) fn renamed(&mut self, device: &str) {
+        device.clone_into(&mut self.device);
+    }
+
     pub(super) fn device(&self) -> &str {
         &self.device
     }

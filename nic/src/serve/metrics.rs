@@ -22,6 +22,8 @@ static PORT: LazyLock<Table<NicStatus>> = LazyLock::new(|| {
         "nic_changes_refused_total" Counter changes_refused;
         "nic_queue_repairs_total" Counter queue_repairs;
         "nic_queues_broken" Gauge queues_broken;
+        "nic_offload_repairs_total" Counter offload_repairs;
+        "nic_xdp_attached" Gauge xdp_attached;
         "nic_control_missed_total" Counter control_missed;
         "nic_guards_lost_total" Counter guards_lost;
         "nic_dcbx_followed" Gauge dcbx_followed;

@@ -55,6 +55,12 @@ pub struct NicStatus {
     /// True if changed queues could not be repaired.
     #[serde(default)]
     pub queues_broken: bool,
+    /// Repairs of offloads that another program had turned on.
+    #[serde(default)]
+    pub offload_repairs: u64,
+    /// True while an XDP program is attached to the interface, which may consume MAC control.
+    #[serde(default)]
+    pub xdp_attached: bool,
     /// MAC control frames and CNMs lost because they came too fast.
     #[serde(default)]
     pub control_missed: u64,
@@ -140,7 +146,7 @@ impl NicStatus {
         let (port, now) = (view.counters.port(PortId(0)), crate::guard::now());
         let in_force = view.in_force.get();
         NicStatus {
-            device: view.settings.device.clone(),
+            device: view.device.get().as_ref().clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_nanos: now.since(view.started_at).0,
             ifindex: view.ifindex,
@@ -156,6 +162,8 @@ impl NicStatus {
             changes_refused: view.refused.get(),
             queue_repairs: view.repairs.get(),
             queues_broken: !view.defects().is_empty(),
+            offload_repairs: view.offload_repairs.get(),
+            xdp_attached: view.xdp_program.get() != 0,
             control_missed: view.missed.get(),
             guards_lost: view.guards_lost.get(),
             obey_reaction: Spread {

@@ -11,7 +11,7 @@ use std::thread;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::Pid;
-use xoff_nic::egress::Egress;
+use xoff_nic::egress::{Egress, index_of};
 use xoff_nic::guard::{Guard, now, run_guard};
 use xoff_wire::units::Nanos;
 
@@ -66,7 +66,7 @@ fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
 fn guard_restores_device_after_its_agent_is_killed() {
     const THIS: &str = "guard_restores_device_after_its_agent_is_killed";
     match role().as_deref() {
-        Some("guard") => return run_guard(DEVICE).unwrap(),
+        Some("guard") => return run_guard(DEVICE, index_of(DEVICE).unwrap()).unwrap(),
         Some(_) => {
             let (_egress, guard) = stopped(THIS, HOUR);
             println!("\nguard {}", guard.id());
@@ -94,7 +94,7 @@ fn guard_restores_device_after_its_agent_is_killed() {
 fn guard_opens_overdue_class_and_notifies_stalled_agent() {
     const THIS: &str = "guard_opens_overdue_class_and_notifies_stalled_agent";
     match role().as_deref() {
-        Some("guard") => return run_guard(DEVICE).unwrap(),
+        Some("guard") => return run_guard(DEVICE, index_of(DEVICE).unwrap()).unwrap(),
         Some(_) => {
             let (egress, mut guard) = stopped(THIS, Nanos::from_millis(100));
             println!("\nstopped");
@@ -134,7 +134,7 @@ fn guard_opens_overdue_class_and_notifies_stalled_agent() {
 fn new_guard_opens_overdue_class_of_killed_guard() {
     const THIS: &str = "new_guard_opens_overdue_class_of_killed_guard";
     if role().is_some() {
-        return run_guard(DEVICE).unwrap();
+        return run_guard(DEVICE, index_of(DEVICE).unwrap()).unwrap();
     }
     let bed = Bed::new();
     let before = bed.description();
@@ -165,7 +165,7 @@ fn new_guard_opens_overdue_class_of_killed_guard() {
 fn delayed_guard_of_killed_agent_spares_next_agents_queues() {
     const THIS: &str = "delayed_guard_of_killed_agent_spares_next_agents_queues";
     match role().as_deref() {
-        Some("guard") => return run_guard(DEVICE).unwrap(),
+        Some("guard") => return run_guard(DEVICE, index_of(DEVICE).unwrap()).unwrap(),
         Some(_) => {
             let (_egress, guard) = stopped(THIS, HOUR);
             println!("\nguard {}", guard.id());

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
+use xoff_xdp::name_file_limit;
 
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
@@ -55,7 +56,7 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
         let (stream, caller) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!("cannot accept an HTTP connection: {error}");
+                tracing::warn!("cannot accept an HTTP connection: {}", name_file_limit(error));
                 sleep(ACCEPT_AGAIN_AFTER).await;
                 continue;
             }

@@ -17,7 +17,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Dcbx, Trust};
 use xoff_host::limiter::parse_reaction;
 use xoff_host::values;
-use xoff_nic::egress::{self, Egress, Removed};
+use xoff_nic::egress::{self, Egress, EgressError, Removed};
 use xoff_nic::facts::{Facts, MacControl};
 use xoff_nic::serve::RunningAgent;
 use xoff_nic::{
@@ -29,6 +29,7 @@ use crate::cli::{self, EXIT_CANNOT};
 use xoff_switch::confine::Confinement;
 use xoff_switch::control::service;
 use xoff_switch::control::{self, ControlHandle, logging};
+use xoff_switch::descriptors::Allowed;
 
 /// Make this Linux host obey its switch's pauses.
 ///
@@ -155,6 +156,9 @@ pub struct GuardArgs {
     /// Network interface.
     #[arg(long)]
     device: String,
+    /// Index of the interface, which stays when it is renamed.
+    #[arg(long)]
+    index: i32,
 }
 
 const GUARD: &str = "nic-guard";
@@ -245,7 +249,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 }
 
 pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
-    guard::run_guard(&args.device).into_diagnostic()?;
+    guard::run_guard(&args.device, args.index).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -266,6 +270,7 @@ fn restore(device: &str) -> miette::Result<ExitCode> {
 
 fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
     let log = logging::start(settings.log, settings.log_format, &Confinement::default()).into_diagnostic()?;
+    Allowed::raise().and_then(|files| files.suffices_for_agent(settings.http.is_some())).into_diagnostic()?;
     let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         pipe::register(signal, signalled.try_clone().into_diagnostic()?).into_diagnostic()?;
@@ -301,13 +306,18 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
 fn start(settings: &NicSettings) -> miette::Result<Result<(Agent, Option<ControlHandle>), AgentError>> {
     // Use the device's main name, because an alternative name may be removed while the agent runs.
     let settings = &NicSettings { device: own_name(&settings.device), ..settings.clone() };
+    let index = match egress::index_of(&settings.device) {
+        Ok(index) => index.to_string(),
+        Err(EgressError::NoSuchDevice { device }) => return Ok(Err(AgentError::NoDevice(device))),
+        Err(error) => return Ok(Err(error.into())),
+    };
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {
         miette!("{error}. Give each agent of a network namespace its own address, such as --http 127.0.0.1:9466, or --http off")
     })?;
     let program = std::env::current_exe().into_diagnostic()?;
     let mut guard = Command::new(program);
-    guard.args([GUARD, "--device", &settings.device]);
+    guard.args([GUARD, "--device", &settings.device, "--index", &index]);
     let agent = match Agent::open(settings, guard) {
         Ok(agent) => agent,
         Err(error) => return Ok(Err(error)),
@@ -377,6 +387,7 @@ fn render(facts: &Facts) -> String {
     let mac_control = match facts.mac_control {
         MacControl::Received => "reaches this host",
         MacControl::Swallowed => "does not reach this host",
+        MacControl::Unknown if facts.xdp_program.is_some() => "unknown: an XDP program may consume it",
         MacControl::Unknown => "no known obstacle to MAC control",
     };
     let lines = [

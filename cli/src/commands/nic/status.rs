@@ -82,6 +82,12 @@ fn render(status: &NicStatus) -> String {
             status.pause_frames_sent
         );
     }
+    if status.offload_repairs > 0 {
+        text += &format!(
+            "offloads turned off again after another program changed them: {} times\n",
+            grouped(status.offload_repairs)
+        );
+    }
     for fault in &status.faults {
         text += &format!("FAULT: {fault}\n");
     }
