@@ -299,6 +299,8 @@ fn place(host: &Host, mark: &str, names: &str) -> Result<NodeNamespaces, Network
 
 fn fresh(name: &str, mark: &str, names: &str) -> Result<NodeNamespaces, NetworkError> {
     let namespace = Lab::new().namespace(name)?;
+    // A node reaches its own IPv6 addresses through lo. Ignore the error of a kernel without IPv6, which lacks the setting.
+    let _ = namespace.sysctl("ipv6/conf/lo/disable_ipv6", "0");
     set_mark(&namespace, "lo", mark)?;
     furnished(namespace, names)
 }
@@ -411,4 +413,30 @@ fn start_line(
 ) -> Result<Line, LabError> {
     let settings = network.line_settings(link, xoff_xdp::has_small_chunks());
     Line::start(line.each_ref(), nodes.each_ref(), settings.expect("the link has a delay line"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    #[test] // proves: lab-lifecycle
+    fn node_of_lab_reaches_its_own_ipv6_address() {
+        let mark = Mark::of("itself").unwrap().to_string();
+        let [node, other] = ["itself", "other"].map(|name| fresh(name, &mark, "").unwrap().namespace);
+        let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+        let mut lab = Lab::new();
+        let (device, _) = lab
+            .veth(node.end("eth0").address(address, 64), other.end("eth0"), &VethOptions::default())
+            .unwrap();
+        let received = device.namespace().try_run(|| {
+            let socket = UdpSocket::bind((address, 0))?;
+            socket.set_read_timeout(Some(SETTLE_WITHIN))?;
+            socket.send_to(b"hello", socket.local_addr()?)?;
+            socket.recv(&mut [0; 16])
+        });
+        assert_eq!(received.map_err(|error: io::Error| error.to_string()), Ok(5));
+    }
 }

@@ -76,8 +76,8 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 fn lab_of_a_five_line_file_accounts_for_every_frame() {
     let workspace = Workspace::new();
     let file = workspace.file("five", FIVE_LINES);
-    let script =
-        "xoff lab exec h1 -- ping -c 3 -i 0.1 h2 && xoff lab exec h2 -- ping -6 -c 2 -i 0.1 h1 && env";
+    let script = "xoff lab exec h1 -- ping -c 3 -i 0.1 h2 && xoff lab exec h2 -- ping -6 -c 2 -i 0.1 h1 && \
+         xoff lab exec h1 -- ping -6 -c 1 h1 && xoff lab exec h1 -- ping -4 -c 1 h1 && env";
     let output = run(&file, &["--json"], script);
     let (stdout, commands) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}\n{commands}");
