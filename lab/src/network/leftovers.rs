@@ -75,7 +75,7 @@ impl Mark {
         space().is_ok_and(|space| space == self.space) && !self.holder.is_alive()
     }
 
-    fn read(text: &str) -> Option<Mark> {
+    pub(super) fn read(text: &str) -> Option<Mark> {
         let fields: Vec<&str> = text.split(' ').collect();
         let [word, name, pid, started, space] = fields[..] else { return None };
         let holder = Process { pid: pid.parse().ok()?, started: started.parse().ok()?, parent: 0 };

@@ -2,6 +2,7 @@
 
 pub mod account;
 mod agents;
+mod conflicts;
 pub mod control;
 pub mod enter;
 mod files;
@@ -73,6 +74,22 @@ pub enum NetworkError {
     NoNode { lab: String, node: String, nodes: String },
     #[error("host {host}: {reason}")]
     NoPlace { host: String, reason: String },
+    #[error("host {host}: the device {device} exists in its namespace ({place}) already{}", match lab {
+        Some(lab) => format!(": it belongs to lab {lab}"),
+        None => String::new(),
+    })]
+    #[diagnostic(help("{help}"))]
+    DeviceExists { host: String, place: String, device: String, lab: Option<String>, help: String },
+    #[error("hosts {first} and {second} are the same ({place})")]
+    #[diagnostic(help("give each host its own namespace; a [[link]] gives a host a second device"))]
+    SameNamespace { first: String, second: String, place: String },
+    #[error(
+        "host {host}: its namespace ({place}) has a route to {route} at {device} already, so frames to {to} would leave by that route"
+    )]
+    #[diagnostic(help(
+        "give the hosts of this segment addresses of another network by the key `{key}`, or remove the route in the namespace"
+    ))]
+    RouteExists { host: String, place: String, route: String, device: String, to: String, key: &'static str },
     #[error("the agent of host {host} {what}; its messages are printed above, or in the log")]
     #[diagnostic(help("`nic = false` starts the host without an agent; its kernel then ignores pauses"))]
     NoAgent { host: String, what: &'static str },

@@ -12,6 +12,7 @@ use xoff_wire::units::MacAddr;
 
 use super::account::Account;
 use super::agents::Agents;
+use super::conflicts;
 use super::leftovers::{self, Mark};
 use super::links::{LinkStatus, Wire};
 use super::names::{self, Entrance};
@@ -84,6 +85,7 @@ impl RunningNetwork {
         let names = names::hosts_file(&network, &fs::read_to_string("/etc/hosts").unwrap_or_default());
         let hosts = parallel::each(network.hosts.iter().collect(), |host| place(host, &mark, &names));
         let hosts = hosts.into_iter().collect::<Result<Vec<NodeNamespaces>, _>>()?;
+        conflicts::refuse(&network, hosts.iter().map(|node| &node.namespace))?;
         let configs: Vec<Config> = network.switches.iter().map(|switch| switch.config.clone()).collect();
         let nodes = parallel::each(network.switches.iter().collect(), |it| fresh(&it.name, &mark, &names));
         let nodes = nodes.into_iter().collect::<Result<Vec<NodeNamespaces>, _>>()?;
@@ -311,6 +313,14 @@ fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, Networ
     Ok(NodeNamespaces { entrance, namespace, held: None, origin: None })
 }
 
+/// Returns the name of the lab's device in the namespace of a host.
+pub(super) fn lab_device(host: &Host, interface: &Interface) -> String {
+    match &host.place {
+        Place::Tap(tap) => format!("x-{tap:.13}"),
+        _ => interface.device.clone(),
+    }
+}
+
 struct Wired {
     devices: Vec<Vec<Device>>,
     ties: Vec<Tie>,
@@ -327,12 +337,8 @@ fn wire(
 ) -> Result<Wired, LabError> {
     let place = |end: &End| match *end {
         End::Host { host, interface } => {
-            let interface = &network.hosts[host].interfaces[interface];
-            let device = match &network.hosts[host].place {
-                Place::Tap(tap) => format!("x-{tap:.13}"),
-                _ => interface.device.clone(),
-            };
-            (&hosts[host], device, interface.mac)
+            let (of, interface) = (&network.hosts[host], &network.hosts[host].interfaces[interface]);
+            (&hosts[host], lab_device(of, interface), interface.mac)
         }
         End::Port { switch, port } => {
             let (namespace, config) = &switches[switch];

@@ -436,7 +436,7 @@ impl NetworkView {
     }
 }
 
-fn place(host: &Host) -> String {
+pub(super) fn place(host: &Host) -> String {
     match &host.place {
         Place::Fresh => "namespace".into(),
         Place::Netns(name) => format!("netns {name}"),

@@ -61,6 +61,38 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
 }
 
 #[test]
+fn foreign_host_with_overlapping_network_is_refused() {
+    let workspace = Workspace::new();
+    let blue = format!("xoff-o{}", std::process::id());
+    let ip = |arguments: &str| succeed(Command::new("ip").args(arguments.split(' ')));
+    ip(&format!("netns add {blue}"));
+    ip(&format!("-n {blue} link add mgmt type veth peer name far"));
+    ip(&format!("-n {blue} address add 10.1.0.9/16 dev mgmt"));
+    ip(&format!("-n {blue} link set far up"));
+    ip(&format!("-n {blue} link set mgmt up"));
+    let network = format!("{FIVE_LINES}[[host]]\nname = \"h1\"\nnetns = \"{blue}\"\n");
+    let refused = run(&workspace.file("overlap", &network), &[], "true");
+    let elsewhere =
+        format!("{network}ipv4 = \"192.0.2.1/24\"\n[[host]]\nname = \"h2\"\nipv4 = \"192.0.2.2/24\"\n");
+    // A second lab in the same namespace is refused while the first runs.
+    let second = workspace.file("second", &elsewhere);
+    let script = format!(
+        "xoff lab exec h1 -- ping -4 -c 1 h2 && ! env -u XOFF_LAB {BINARY} lab run {} -- true",
+        second.display()
+    );
+    let accepted = run(&workspace.file("first", &elsewhere), &[], &script);
+    ip(&format!("netns del {blue}"));
+    assert_eq!(refused.status.code(), Some(2));
+    let words = |bytes: &[u8]| text(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = words(&refused.stderr);
+    assert!(message.contains(&format!("host h1: its namespace (netns {blue}) has a route")), "{message}");
+    let log = words(&accepted.stderr);
+    assert!(accepted.status.success(), "{}{log}", text(&accepted.stdout));
+    let first = format!("xoff lab down --lab first-{}", std::process::id());
+    assert!(log.contains("the device xoff0 exists") && log.contains(&first), "{log}");
+}
+
+#[test]
 fn lab_finds_container_by_name() {
     let workspace = Workspace::new();
     let mut holder = holder();
