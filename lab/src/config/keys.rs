@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -301,11 +302,34 @@ fn address<T: FromStr>(value: &Value<'_>, bits: u8, such_as: &str) -> Parsed<Add
 }
 
 fn ipv4(value: &Value<'_>) -> Parsed<Address<Ipv4Addr>> {
-    address(value, 32, "192.0.2.1/24")
+    let (address, length): Address<Ipv4Addr> = address(value, 32, "192.0.2.1/24")?;
+    let host_bits = u32::MAX.checked_shr(length.into()).unwrap_or(0);
+    // Prefixes of 31 and 32 bits have no broadcast address (RFC 3021).
+    let is_last = length < 31 && address.to_bits() & host_bits == host_bits;
+    let kind = match address {
+        _ if address.is_multicast() => "a multicast address",
+        _ if address.is_loopback() => "a loopback address",
+        _ if address.octets()[0] == 0 => "an address of 0.0.0.0/8, which means this network",
+        _ if address.is_broadcast() || is_last => "the broadcast address of its network",
+        _ => return Ok((address, length)),
+    };
+    Err(of_no_host(&address, kind))
 }
 
 fn ipv6(value: &Value<'_>) -> Parsed<Address<Ipv6Addr>> {
-    address(value, 128, "2001:db8::1/64")
+    let (address, length): Address<Ipv6Addr> = address(value, 128, "2001:db8::1/64")?;
+    let kind = match address {
+        _ if address.is_multicast() => "a multicast address",
+        _ if address.is_loopback() => "the loopback address",
+        _ if address.is_unspecified() => "the unspecified address",
+        _ if address.to_ipv4_mapped().is_some() => "an IPv4 address in IPv6 form",
+        _ => return Ok((address, length)),
+    };
+    Err(of_no_host(&address, kind))
+}
+
+fn of_no_host(address: &dyn Display, kind: &str) -> String {
+    format!("an address that a host can have: {address} is {kind}")
 }
 
 fn netns(value: &Value<'_>) -> Parsed<String> {
@@ -386,6 +410,42 @@ mod tests {
         }
         for name in ["0x", "0xg", "1a", "h_1", "host"] {
             assert!(listed(name).is_ok() && of_its_own(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test] // proves: lab-lifecycle
+    fn lab_address_that_no_host_can_have_is_refused() {
+        let read = |key: &str, address: &str| {
+            let text = format!(
+                "[[switch]]\nname = \"s1\"\nhosts = 2\n[[host]]\nname = \"h1\"\n{key} = {address:?}\n"
+            );
+            let network = Network::from_toml("lab.toml", &text, "lab", &Machine::default());
+            network.map(drop).map_err(|error| format!("{error:?}"))
+        };
+        for (key, address, kind) in [
+            ("ipv4", "10.1.255.255/16", "broadcast"),
+            ("ipv4", "255.255.255.255/32", "broadcast"),
+            ("ipv4", "224.0.0.5/4", "multicast"),
+            ("ipv4", "127.0.0.5/8", "loopback"),
+            ("ipv4", "0.0.0.0/8", "this network"),
+            ("ipv6", "ff02::5/64", "multicast"),
+            ("ipv6", "::1/128", "loopback"),
+            ("ipv6", "::/64", "unspecified"),
+            ("ipv6", "::ffff:10.0.0.1/96", "IPv4"),
+        ] {
+            let message = read(key, address);
+            assert!(message.as_ref().is_err_and(|it| it.contains(kind)), "{address}: {message:?}");
+        }
+        for (key, address) in [
+            ("ipv4", "10.1.0.0/16"),
+            ("ipv4", "10.1.0.255/16"),
+            ("ipv4", "192.0.2.1/31"),
+            ("ipv4", "192.0.2.255/32"),
+            ("ipv4", "240.2.0.1/16"),
+            ("ipv6", "2001:db8::/64"),
+            ("ipv6", "fe80::1/64"),
+        ] {
+            assert_eq!(read(key, address), Ok(()), "{address}");
         }
     }
 }
