@@ -146,20 +146,7 @@ impl Device {
     }
 
     pub fn counters(&self) -> Result<Counters, LabError> {
-        let link = read_link(&self.namespace, &self.name)?;
-        let stats = link.attributes.iter().find_map(|attribute| match attribute {
-            LinkAttribute::Stats64(stats) => Some(*stats),
-            _ => None,
-        });
-        let stats = stats.expect("the kernel's link message lacks statistics");
-        Ok(Counters {
-            rx_packets: stats.rx_packets,
-            rx_bytes: stats.rx_bytes,
-            tx_packets: stats.tx_packets,
-            tx_bytes: stats.tx_bytes,
-            rx_dropped: stats.rx_dropped + stats.rx_errors,
-            tx_dropped: stats.tx_dropped + stats.tx_errors,
-        })
+        Ok(Counters::of(&read_link(&self.namespace, &self.name)?))
     }
 
     pub fn queue(&self) -> Result<QueueCounts, LabError> {
@@ -203,6 +190,22 @@ pub struct Counters {
 }
 
 impl Counters {
+    pub(crate) fn of(link: &LinkMessage) -> Counters {
+        let stats = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Stats64(stats) => Some(*stats),
+            _ => None,
+        });
+        let stats = stats.expect("the kernel's link message lacks statistics");
+        Counters {
+            rx_packets: stats.rx_packets,
+            rx_bytes: stats.rx_bytes,
+            tx_packets: stats.tx_packets,
+            tx_bytes: stats.tx_bytes,
+            rx_dropped: stats.rx_dropped + stats.rx_errors,
+            tx_dropped: stats.tx_dropped + stats.tx_errors,
+        }
+    }
+
     #[must_use]
     pub fn since(self, before: Counters) -> Counters {
         Counters {

@@ -92,6 +92,17 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
+    /// Returns the frames that a port has received: data frames, obeyed MAC control frames and LLDP frames.
+    #[must_use]
+    pub fn frames_received(&self, port: PortId) -> u64 {
+        let counters = self.counters.port(port);
+        let data = Class::ALL.into_iter().map(|class| self.counters.class(port, class).rx_frames.get());
+        let control =
+            [&counters.pfc_frames_received, &counters.pause_frames_received, &counters.rate_frames_received];
+        let control = control.into_iter().map(Counter::get);
+        data.chain(control).sum::<u64>() + self.neighbors.lock()[port.index()].counts.frames_in
+    }
+
     pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
         let of = move |port| {
             Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
