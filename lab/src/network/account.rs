@@ -70,7 +70,8 @@ impl Account {
             unbalanced.map(|switch| format!("{}: the ledger of this switch does not balance", switch.name)),
         );
         let kept = lossless_lost + unseen_lost + host_dropped + line_dropped == 0 && failed.is_empty();
-        let unproved: Vec<String> = gaps.chain(unread).chain(waiting).collect();
+        let lost_namespaces = network.hosts.iter().filter_map(|host| host.lost_namespace.clone());
+        let unproved: Vec<String> = gaps.chain(unread).chain(lost_namespaces).chain(waiting).collect();
         let promise = match (kept, unproved.is_empty()) {
             (false, _) => Promise::NotKept,
             (true, true) => Promise::Kept,
@@ -328,6 +329,12 @@ mod tests {
             promise(|network| network.switches[0].verdict.unproved.push("x".into())),
             Promise::NotProved
         );
+        let lost = "the namespace of host h1 (netns c1) is gone";
+        let mut without_namespace = network();
+        without_namespace.hosts[0].lost_namespace = Some(lost.into());
+        let account = Account::of(without_namespace, Vec::new(), Vec::new());
+        assert_eq!(account.verdict.promise, Promise::NotProved);
+        assert!(account.text().contains(&format!("NOT PROVED: {lost}")), "{}", account.text());
         let failed = Account::of(network(), vec!["s1: worker 0 panicked".into()], Vec::new());
         assert_eq!((failed.verdict.promise, failed.verdict.unproved.len()), (Promise::NotKept, 0));
         let text = failed.text();

@@ -98,7 +98,7 @@ pub enum NetworkError {
         "run the program inside the virtual machine; `xoff lab capture {host}` shows its frames"
     ))]
     Guest { host: String },
-    #[error("{reason}, so the lab's devices are not in the host's present namespace")]
+    #[error("{reason}")]
     #[diagnostic(help("end the lab (`xoff lab down`) and start it again (`xoff lab up`)"))]
     LostNamespace { reason: String },
     #[error("lab {lab} has no link {link:?}")]

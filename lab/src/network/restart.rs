@@ -175,6 +175,9 @@ impl RunningNetwork {
     fn restart_host(&mut self, host: usize, agent_only: bool) -> Result<Restart, Refusal> {
         let node = &self.view.network.hosts[host];
         let name = node.name.clone();
+        if let Some(reason) = self.view.lost_namespace(host) {
+            return Err(Refusal::new(reason, AGAIN));
+        }
         if agent_only && node.nic.is_none() {
             return Err(Refusal::new(format!("host {name} has no agent"), "omit --agent"));
         }

@@ -73,7 +73,7 @@ pub struct HostStatus {
     pub name: String,
     /// Kind and name of the host's namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// Reason why the host's programs are no longer at the lab's devices.
+    /// Reason why new programs of the host are not at the lab's devices.
     #[serde(default)]
     pub lost_namespace: Option<String>,
     /// True if the host should have an agent.
@@ -362,11 +362,11 @@ impl NetworkView {
         hosts.filter_map(|(index, host)| Some((host.name.clone(), self.lost_namespace(index)?))).collect()
     }
 
-    fn lost_namespace(&self, host: usize) -> Option<String> {
+    pub(super) fn lost_namespace(&self, host: usize) -> Option<String> {
         let loss = self.origins[host].as_ref()?.loss()?;
         let host = &self.network.hosts[host];
         Some(format!(
-            "the namespace of host {} ({}) {loss}, so the host's programs are not at the lab's devices",
+            "the namespace of host {} ({}) {loss}, so new programs of the host are not at the lab's devices",
             host.name,
             place(host)
         ))
