@@ -1,6 +1,7 @@
 //! Runs a network until its end: creates it, answers clients, and counts where its frames went.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -116,7 +117,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), NetworkError> {
 pub(super) fn run(
     network: Network,
     node: Option<&str>,
-    command: &[String],
+    command: &[OsString],
     json: bool,
 ) -> miette::Result<ExitCode> {
     let nodes = network.nodes_of_programs();
@@ -170,7 +171,8 @@ pub(super) fn run(
     let code = child.wait().map_or(1, exit_code);
     let account = kept.end(down);
     print(&account, json)?;
-    let named = command.iter().find(|word| node.is_none() && code != 0 && nodes.contains(word));
+    let mut words = command.iter().filter_map(|word| word.to_str());
+    let named = words.find(|word| node.is_none() && code != 0 && nodes.iter().any(|name| name == word));
     if let Some(named) = named {
         cli::tell(format_args!(
             "note: the command ran outside of all nodes, where the name {named} is unknown; `xoff lab run --on {}` runs it at a node",
@@ -206,11 +208,11 @@ pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
 
 fn start(
     node: Option<&str>,
-    command: &[String],
+    command: &[OsString],
     json: bool,
     variables: &BTreeMap<String, String>,
 ) -> Result<Child, NetworkError> {
-    let what = || NetworkError::io(format!("run {}", command[0]));
+    let what = || NetworkError::io(format!("run {}", command[0].display()));
     let mut child = enter::child(node);
     child.args(command).envs(variables);
     if json {

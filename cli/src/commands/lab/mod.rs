@@ -4,6 +4,7 @@ mod keep;
 mod links;
 mod look;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -79,7 +80,7 @@ enum LabCommand {
         ///
         /// Without --on, the command can run further commands at nodes by `xoff lab exec`.
         #[arg(last = true, required = true)]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
     /// Start a network in the background and print its name.
     ///
@@ -98,7 +99,7 @@ enum LabCommand {
         node: String,
         /// Command and its arguments.
         #[arg(last = true, required = true)]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
     /// Take a network down and print where all frames went.
     ///
@@ -155,7 +156,7 @@ enum LabCommand {
         out: String,
         /// Further arguments of tcpdump or `xoff capture`, such as a filter.
         #[arg(last = true)]
-        arguments: Vec<String>,
+        arguments: Vec<OsString>,
     },
     /// Show or change links: delay, jitter, loss; pull and plug cables.
     ///
@@ -188,7 +189,7 @@ enum LabCommand {
         #[arg(long)]
         on: Option<String>,
         #[arg(last = true, required = true)]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
 }
 
@@ -257,8 +258,9 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             cli::refuse_terminal(out)?;
             let lab = control::choose(which.lab.as_deref())?;
             let description: Description = control::ask(&lab, Request::Describe)?;
-            let (node, mut command) = look::capture_command(&description, link, out)?;
-            command.extend(arguments.iter().cloned());
+            let (node, command) = look::capture_command(&description, link, out)?;
+            let command = command.into_iter().map(OsString::from).chain(arguments.iter().cloned());
+            let command: Vec<OsString> = command.collect();
             // Enter only the network namespace of the node, so that the command uses the caller's file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
@@ -327,7 +329,7 @@ fn init(file: &Path) -> Result<(), NetworkError> {
     Ok(())
 }
 
-fn exec(which: &LabArgs, node: &str, command: &[String]) -> miette::Result<u8> {
+fn exec(which: &LabArgs, node: &str, command: &[OsString]) -> miette::Result<u8> {
     let lab = control::choose(which.lab.as_deref())?;
     let description: Description = control::ask(&lab, Request::Describe)?;
     if description.guests.contains(node) {
@@ -340,7 +342,7 @@ fn at_node(
     description: Description,
     node: &str,
     enter: impl FnOnce(&Entrance) -> io::Result<()>,
-    command: &[String],
+    command: &[OsString],
 ) -> miette::Result<u8> {
     let lab = description.name;
     let Some(entrance) = description.entrances.get(node) else {
@@ -358,12 +360,42 @@ fn at_node(
     Ok(failed(&program.exec(), command))
 }
 
-fn take_place(command: &[String]) -> u8 {
+fn take_place(command: &[OsString]) -> u8 {
     let (program, arguments) = command.split_first().expect("clap accepted an empty command");
     failed(&Program::new(program).args(arguments).exec(), command)
 }
 
-fn failed(error: &std::io::Error, command: &[String]) -> u8 {
-    cli::tell(format_args!("xoff: cannot run {}: {error}", command[0]));
+fn failed(error: &std::io::Error, command: &[OsString]) -> u8 {
+    cli::tell(format_args!("xoff: cannot run {}: {error}", command[0].display()));
     enter::exit_code_of(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        lab: Args,
+    }
+
+    #[test] // proves: lab-lifecycle
+    fn lab_command_takes_arguments_of_any_bytes() {
+        let bytes = std::ffi::OsStr::from_bytes(b"\xe9 \xff");
+        for line in ["lab run --", "lab exec h1 --", "lab child --parent 1 --", "lab capture h1 --"] {
+            let line = line.split(' ').map(OsString::from).chain([bytes.to_owned()]);
+            let command = match Cli::try_parse_from(line).map(|cli| cli.lab.command) {
+                Ok(LabCommand::Run { command, .. } | LabCommand::Exec { command, .. }) => command,
+                Ok(LabCommand::Child { command, .. }) => command,
+                Ok(LabCommand::Capture { arguments, .. }) => arguments,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(command, [bytes]);
+        }
+    }
 }
