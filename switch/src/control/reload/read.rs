@@ -1,4 +1,5 @@
 use std::io;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,16 +86,53 @@ fn load(Source { path, load }: &Source, running: Arc<Config>) -> Result<Config, 
         ConfigError::Read(unread) => NotReloaded::Unread(unread),
         ConfigError::Invalid(invalid) => NotReloaded::Invalid {
             path: path.clone(),
-            problems: invalid.problems().iter().map(placed).collect(),
+            problems: read_once(path).into_iter().chain(invalid.problems().iter().map(placed)).collect(),
         },
     })
 }
 
+/// Returns the probable cause why a file that is a pipe or a device is not valid.
+fn read_once(path: &Path) -> Option<String> {
+    let is_other = path.metadata().is_ok_and(|file| !file.is_file());
+    is_other.then(|| {
+        "the path leads to a pipe or a device, whose text can be read only once: start the switch with a file, so that a reload can read \
+         it again"
+            .into()
+    })
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+    use std::path::PathBuf;
+
     use xoff_config::file::CONFIGURATION;
 
     use super::*;
+
+    #[test] // proves: reload
+    fn reload_error_names_pipe_that_is_read_only_once() {
+        let text = "[switch]\nname = \"s\"\n[[port]]\nname = \"a\"\ndevice = \"xa\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\n\
+                    device = \"xb\"\nspeed = \"1G\"\n";
+        let reload = |path: PathBuf| {
+            let source = Source::new(path, Config::load);
+            let running = Config::from_toml("s.toml", text, Machine::default()).unwrap();
+            load(&source, Arc::new(running)).map(drop).map_err(|error| error.to_string())
+        };
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(text.as_bytes()).unwrap();
+        drop(writer);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        assert_eq!(reload(path.clone()), Ok(()), "the first reading of a pipe was refused");
+        let message = reload(path).unwrap_err();
+        assert!(message.contains("read only once: start the switch with a file"), "{message}");
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"[switch]\n").unwrap();
+        let message = reload(file.path().to_owned()).unwrap_err();
+        assert!(message.contains("not valid") && !message.contains("pipe"), "{message}");
+    }
 
     #[test]
     fn reload_error_for_unreadable_file_names_directory() {
