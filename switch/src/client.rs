@@ -1,7 +1,7 @@
 //! Client of a running switch: HTTP to an address or a Unix socket, without the environment's proxies.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,11 +17,15 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 use ureq::{Agent, Body, Error};
+use xoff_netlink::packet_route::link::LinkFlags;
+use xoff_netlink::{Conversation, link_named};
 
 use crate::unix_socket;
 
 const UNIX: &str = "unix:";
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
+const PAGES: [&str; 6] = ["metrics", "status", "healthz", "log", "addresses", "routes"];
+pub(crate) const LO_IS_DOWN: &str = "the device lo of this network namespace is down, so loopback addresses are unreachable; run `ip link set lo up`";
 
 /// Parses a switch's URL; adds `http://` if it has no scheme.
 pub fn url(text: &str) -> Result<String, String> {
@@ -36,10 +40,36 @@ pub fn url(text: &str) -> Result<String, String> {
         };
     }
     match text.split_once("://") {
-        None => Ok(format!("http://{text}")),
-        Some(("http", _)) => Ok(text.to_owned()),
+        None => without_page(text).map(|()| format!("http://{text}")),
+        Some(("http", place)) => without_page(place).map(|()| text.to_owned()),
         Some((scheme, _)) => Err(format!("a switch serves http:// or {UNIX}, not {scheme}://")),
     }
+}
+
+/// Refuses the address of a page, such as the one that Prometheus has, because a command adds the path itself.
+fn without_page(place: &str) -> Result<(), String> {
+    let (at, path) = place.split_once('/').unwrap_or((place, ""));
+    let path = path.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
+    let page = path.rsplit('/').next().unwrap_or("");
+    match PAGES.contains(&page) {
+        true => {
+            Err(format!("the URL leads to the page /{page}; give only scheme, host and port: http://{at}"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Returns whether the device lo of this thread's network namespace is down: loopback addresses are then unreachable.
+pub(crate) fn lo_is_down() -> bool {
+    let link = Conversation::open().and_then(|mut kernel| kernel.link(link_named("lo")));
+    link.is_ok_and(|link| link.is_some_and(|link| !link.header.flags.contains(LinkFlags::Up)))
+}
+
+fn is_loopback(url: &str) -> bool {
+    let uri = url.parse::<Uri>().ok();
+    let host = uri.as_ref().and_then(Uri::host).unwrap_or("");
+    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +92,7 @@ impl Silent {
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
+        _ if is_loopback(url) && lo_is_down() => format!("no {server} answers at {url}: {LO_IS_DOWN}"),
         Error::Io(error) if error.get_ref().is_some_and(|cause| cause.is::<Stopped>()) => {
             format!("the {server} at {url} cannot answer: {error}")
         }
@@ -211,6 +242,9 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
+    use nix::sched::{CloneFlags, unshare};
+    use xoff_netlink::set_up;
+
     use super::*;
 
     #[test]
@@ -224,6 +258,14 @@ mod tests {
         }
         assert!(url("https://10.0.0.1:9464").unwrap_err().contains("serves http:// or unix:, not https://"));
         assert!(url("").unwrap_err().contains("unset XOFF_URL"));
+        for given in ["http://10.0.0.1:9464/metrics", "10.0.0.1:9464/status/", "http://10.0.0.1:9464/log?n=1"]
+        {
+            let message = url(given).unwrap_err();
+            assert!(message.ends_with("give only scheme, host and port: http://10.0.0.1:9464"), "{message}");
+        }
+        for given in ["http://10.0.0.1:9464/", "http://proxy/switches/status-s1"] {
+            assert_eq!(url(given).unwrap(), given);
+        }
         assert!(url("unix:s1.sock").unwrap_err().contains("must be absolute"));
     }
 
@@ -250,6 +292,28 @@ mod tests {
             request.starts_with("get /status http/1.1\r\n") && request.contains("host: 127.0.0.1\r\n"),
             "{request}"
         );
+    }
+
+    #[test] // proves: http
+    fn error_for_unreachable_loopback_address_names_lo() {
+        let message = |url: &str, error: Error| silence(url, &error, "switch", "start one");
+        let unreachable = || Error::from(io::Error::from(io::ErrorKind::NetworkUnreachable));
+        let late = || Error::Timeout(ureq::Timeout::Global);
+        let inside = move || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            for url in [DEFAULT_URL, "http://localhost:9464", "http://[::1]:9464"] {
+                for error in [unreachable(), late()] {
+                    let text = message(url, error);
+                    assert!(text.contains("lo") && text.ends_with("run `ip link set lo up`"), "{text}");
+                }
+            }
+            assert!(!message("http://192.0.2.1:9464", unreachable()).contains("ip link"));
+            assert!(message("http://192.0.2.1:9464", late()).starts_with("no answer in time"));
+            let mut kernel = Conversation::open().unwrap();
+            kernel.set_link(set_up(link_named("lo"), true)).unwrap();
+            assert!(message(DEFAULT_URL, late()).starts_with("no answer in time"));
+        };
+        thread::spawn(inside).join().unwrap();
     }
 
     #[test] // proves: http, lab-lifecycle

@@ -17,7 +17,7 @@ use xoff_xdp::thread_refused;
 
 use super::caller::Caller;
 use super::{ControlError, trust};
-use crate::client;
+use crate::client::{self, LO_IS_DOWN};
 
 /// Mode of the socket file: its owner and its group may change the running switch.
 const MODE: u32 = 0o660;
@@ -56,7 +56,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: the calling thread's). A port
 /// below 1024 needs CAP_NET_BIND_SERVICE.
 pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
-    bound(at, netns, names).map_err(|error| {
+    let unreachable = lo_is_down(at, netns);
+    let opened = bound(at, netns, names).map_err(|error| {
         let running_switch = if error.kind() == io::ErrorKind::AddrInUse {
             inside(netns, || running(at)).ok().flatten()
         } else {
@@ -66,9 +67,23 @@ pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Htt
             Some(RunningSwitch { name, process_id }) => {
                 ControlError::Running { listen: at.clone(), name, process: process_id }
             }
+            None if unreachable => {
+                let error = io::Error::new(error.kind(), format!("{error}: {LO_IS_DOWN}"));
+                ControlError::Listen { listen: at.clone(), error }
+            }
             None => ControlError::Listen { listen: at.clone(), error },
         }
-    })
+    })?;
+    if unreachable {
+        tracing::warn!("no program can reach http = \"{at}\": {LO_IS_DOWN}");
+    }
+    Ok(opened)
+}
+
+/// Returns whether `at` is a loopback address of a network namespace whose device lo is down.
+fn lo_is_down(at: &HttpAt, netns: Option<&Path>) -> bool {
+    let HttpAt::Tcp(address) = at else { return false };
+    address.ip().is_loopback() && inside(netns, client::lo_is_down).unwrap_or(false)
 }
 
 fn bound(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> io::Result<Http> {
@@ -211,6 +226,8 @@ pub fn sockets(directory: &Path) -> Vec<PathBuf> {
 mod tests {
     use std::net::SocketAddr;
 
+    use nix::sched::unshare;
+
     use super::*;
 
     #[test] // proves: http
@@ -233,6 +250,21 @@ mod tests {
         fs::write(&path, "file of another program").unwrap();
         listen(&at, None, &[]).unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "file of another program");
+    }
+
+    #[test] // proves: http
+    fn loopback_listener_notices_that_lo_is_down() {
+        let inside = || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let is_down = |at: &str| lo_is_down(&at.parse().unwrap(), None);
+            assert!(is_down("127.0.0.1:9464") && is_down("[::1]:9464"));
+            assert!(!is_down("0.0.0.0:9464") && !is_down("unix:/run/xoff/s1.sock"));
+            let refused = listen(&"[::1]:0".parse().unwrap(), None, &[]).unwrap_err().to_string();
+            assert!(refused.contains("`ip link set lo up`"), "{refused}");
+            let outside = Path::new("/proc/self/ns/net");
+            assert!(!lo_is_down(&"127.0.0.1:9464".parse().unwrap(), Some(outside)));
+        };
+        thread::spawn(inside).join().unwrap();
     }
 
     #[test]
