@@ -57,8 +57,9 @@ def evidence(promises, proofs):
         tests = {}
         for file, test, ids in proofs:
             if promise in ids:
-                tests.setdefault(file, []).append(f"`{test}`")
-        text += "".join(f"* `{file}`: {', '.join(names)}\n" for file, names in tests.items())
+                tests.setdefault(file, []).append(f"    {test}\n")
+        lines = "".join(f"{file}\n{''.join(names)}" for file, names in tests.items())
+        text += f"```text\n{lines}```\n"
     return text
 
 
