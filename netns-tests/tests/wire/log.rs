@@ -54,6 +54,26 @@ fn small_pipe() -> (PipeReader, Stdio) {
     (reader, writer.into())
 }
 
+/// More lines than the pipe holds are logged, and none is read.
+#[test]
+fn log_page_is_complete_although_nobody_reads_the_log() {
+    let bed = bed_beside_others(2).build();
+    let (reader, writer) = small_pipe();
+    let options = LaunchOptions { stderr: Some(writer), ..LaunchOptions::default() };
+    let switch = bed.launch_with(options, &bed.config("speed = \"1G\"")).ready();
+    for _ in 0..40 {
+        for policy in ["capfc-stop-max", "pfc"] {
+            let body = format!(r#"{{"policy": "{policy}", "class": 3}}"#);
+            assert_eq!(switch.put("/policy", &body).unwrap().0, 200);
+        }
+    }
+    assert_eq!(switch.put("/policy", r#"{"policy": "ofc", "class": 3}"#).unwrap().0, 200);
+    wait_for("the last line", || switch.get("/log").unwrap().lines().last()?.contains("ofc").then_some(()));
+    switch.signal(Signal::SIGINT);
+    assert_eq!(switch.wait().status.code(), Some(0));
+    drop(reader);
+}
+
 #[test]
 fn log_to_full_disk_does_not_block_the_switch() {
     assert_works_with_log(File::options().write(true).open("/dev/full").unwrap());

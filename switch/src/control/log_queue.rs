@@ -54,6 +54,7 @@ enum Message {
 pub(super) struct LogQueue {
     messages: Sender<Message>,
     dropped: &'static AtomicU64,
+    recent: &'static Recent,
 }
 
 impl LogQueue {
@@ -67,7 +68,7 @@ impl LogQueue {
         let (messages, queue) = bounded(LINES_MAX);
         let mut writer = LineWriter { out, dropped, recent, line, reported: 0, is_cut: false };
         confinement.spawn(Part::Log, "xoff-log", move || writer.run(&queue))?;
-        Ok(LogQueue { messages, dropped })
+        Ok(LogQueue { messages, dropped, recent })
     }
 
     pub fn flush(&self, within: Duration) -> bool {
@@ -80,6 +81,7 @@ impl LogQueue {
 
 impl Write for LogQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.recent.keep(line); // at once, because writing the line may block
         let kept = match line.len() > LINE_BYTES_MAX {
             true => [&line[..LINE_BYTES_MAX], b"...\n"].concat(),
             false => line.to_vec(),
@@ -108,9 +110,6 @@ impl<W: Write> LineWriter<W> {
     fn run(&mut self, queue: &Receiver<Message>) {
         for message in queue {
             self.report_dropped();
-            if let Message::Line(line) = &message {
-                self.recent.keep(line);
-            }
             match message {
                 Message::Line(line) if !self.put(&line) => drop(self.dropped.fetch_add(1, Relaxed)),
                 Message::Line(_) => {}
@@ -248,12 +247,22 @@ mod tests {
             queue.write_all(format!("\x1b[33m{number}\x1b[0m\n").as_bytes()).unwrap();
         }
         queue.write_all(&[b'x'; 2 * KEPT_BYTES_MAX]).unwrap();
-        assert!(queue.flush(LONG));
         let text = recent.text();
         assert!(
             text.starts_with("2\n3\n") && text.contains("\n200\nxxx") && text.ends_with("x...\n"),
             "{text}"
         );
+        assert_eq!(text.lines().count(), KEPT_MAX);
+    }
+
+    #[test]
+    fn recent_log_lines_are_complete_although_output_blocks() {
+        let (mut queue, _say, _, _) = queue();
+        for number in 0..2 * LINES_MAX {
+            queue.write_all(format!("{number}\n").as_bytes()).unwrap();
+        }
+        let text = queue.recent.text();
+        assert!(text.ends_with(&format!("\n{}\n", 2 * LINES_MAX - 1)), "{text}");
         assert_eq!(text.lines().count(), KEPT_MAX);
     }
 
