@@ -144,6 +144,14 @@ pub struct End {
     pub state: State,
 }
 
+impl End {
+    /// Returns whether this end does not aggregate its port with other ports.
+    #[must_use]
+    pub const fn is_individual(&self) -> bool {
+        !self.state.has(State::AGGREGATION)
+    }
+}
+
 /// LACP frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lacpdu {

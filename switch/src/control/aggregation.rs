@@ -12,7 +12,7 @@ use crate::host_path::Host;
 use crate::host_path::ends::{Outbox, Punted, SendCounts};
 use crate::lacp::LacpPort;
 use crate::lacp::aggregator::Aggregator;
-use crate::lacp::member::Member;
+use crate::lacp::member::{Member, Standing};
 
 #[derive(Debug)]
 pub struct Aggregators {
@@ -170,6 +170,8 @@ impl Host for Aggregators {
                 let at = &mut view.lacp.lock()[port.index()];
                 at.idle_since = is_idle.then(|| at.idle_since.unwrap_or(now));
                 at.note(member, sent == Some(true));
+                let is_out = !is_idle && !matches!(at.standing, Standing::Down | Standing::Distributing);
+                at.out_since = is_out.then(|| at.out_since.unwrap_or(now));
             }
             next = next.min(group.next_deadline());
         }
@@ -196,7 +198,7 @@ mod tests {
     use super::*;
     use crate::bell::Bell;
     use crate::control::mailbox::Inbox;
-    use crate::control::testing::view;
+    use crate::control::testing::{group_with_lacp, view};
     use crate::handoff::Bells;
     use crate::host_path::ends::{HostFrame, ends};
 
@@ -273,6 +275,45 @@ mod tests {
         at = run(&mut lacp, &[]);
         assert_eq!((at.counts.frames_in, member_states(&inbox)), (0, vec![]));
         assert!(!lacp.handled[LEFT.index()].has_joined, "removed LACP member still counts as joined");
+    }
+
+    #[test] // proves: lacp
+    fn individual_lacp_member_is_out_while_another_one_sends() {
+        const RIGHT: PortId = PortId(1);
+        let (view, _inbox) = view();
+        let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+        let counts = SendCounts::new(2);
+        let (mut host, _workers) = ends(&bells, vec![WorkerId(0); 2].into(), 1, &bell, &counts);
+        let mut settings = SwitchSettings::clone(&view.settings());
+        let mut group = group_with_lacp();
+        group.members.push(Member { port: RIGHT, weight: 1 });
+        settings.groups = vec![group];
+        view.configured.set(settings);
+        let mut lacp = Aggregators::new(Arc::clone(&view), counts);
+        let mut out_since = Vec::new();
+        for second in 1..9 {
+            let now = Nanos::from_secs(second);
+            for (port, state) in [(LEFT, 0b0011_1111), (RIGHT, 0b0011_1011)] {
+                let number = u16::from(port.0) + 1;
+                let actor =
+                    End { system: (1, MacAddr([9; 6])), key: 1, port: (1, number), state: State(state) };
+                let partner = view.lacp.lock()[port.index()].actor;
+                let bytes = &Lacpdu { actor, partner }.frame(MacAddr([9; 6]));
+                let punt = Punt { at: now, port, vid: 0, reason: PuntReason::Lacp };
+                lacp.take(&Punted { punt, bytes }, &mut host.outbox);
+            }
+            lacp.advance(now, &mut host.outbox);
+            let ports = view.lacp.lock();
+            assert_eq!(ports[LEFT.index()].out_since, None);
+            if ports[LEFT.index()].standing == Standing::Distributing {
+                assert_eq!(ports[RIGHT.index()].standing, Standing::Individual);
+                out_since.push((now, ports[RIGHT.index()].out_since));
+            }
+        }
+        assert!(
+            out_since.len() > 1 && out_since.iter().all(|(_, it)| *it == Some(out_since[0].0)),
+            "{out_since:?}"
+        );
     }
 
     #[test] // proves: lacp

@@ -10,7 +10,7 @@ use super::view::{Link, SwitchView};
 use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Time after which a group is faulty if LACP lets no port send data. A partner needs two to four seconds.
+/// Time for which a group or a member may send no data before that is a fault. A partner needs two to four seconds.
 const IDLE_AFTER: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,8 +56,9 @@ pub struct MemberStatus {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LacpStatus {
-    /// State of the port in its group: `down`, `no_partner`, `other_partner` (of another system or group), `waiting`,
-    /// `attached`, `collecting` or `distributing`. Data are sent only in state `distributing`.
+    /// State of the port in its group: `down`, `no_partner`, `other_partner` (of another system or group), `individual` (the
+    /// partner does not aggregate its port), `waiting`, `attached`, `collecting` or `distributing`. Data are sent only in state
+    /// `distributing`.
     pub state: String,
     /// LACP parameters of this end of the link.
     pub actor: LacpEnd,
@@ -141,6 +142,35 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
     Some(reasons.join("; "))
 }
 
+/// Returns why LACP lets the port send no data, if that has lasted for [`IDLE_AFTER`] although the port has a link and another
+/// port of the group sends data.
+pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId) -> Option<String> {
+    let ports = view.lacp.lock();
+    let at = &ports[port.index()];
+    if (view.clock)().since(at.out_since?) < IDLE_AFTER {
+        return None;
+    }
+    let mut members = group.members.iter().map(|member| member.port);
+    let joined = members.find(|port| ports[port.index()].standing == Standing::Distributing)?;
+    let (partner, chosen) = (at.partner, ports[joined.index()].partner);
+    let (port, joined) = (view.name_of(port), view.name_of(joined));
+    let obstacle = match at.standing {
+        Standing::OtherPartner if partner.system == at.actor.system => {
+            format!("the partner at {port} is this switch itself")
+        }
+        Standing::OtherPartner if chosen.is_individual() => {
+            format!("the partner does not aggregate {joined} (individual), so no other port can join")
+        }
+        standing => format!("{} {port}", standing.obstacle()),
+    };
+    let ends = (at.standing != Standing::NoPartner).then(|| {
+        let [here, there] =
+            [partner, chosen].map(|end| format!("system {} with key {}", end.system.1, end.key));
+        format!("; partner at {port}: {here}, at {joined}: {there}")
+    });
+    Some(obstacle + &ends.unwrap_or_default())
+}
+
 fn lacp_status(port: &LacpPort) -> LacpStatus {
     let LacpCounts { frames_in, frames_out, malformed, changes } = &port.counts;
     let end = |end: &End| LacpEnd {
@@ -173,7 +203,9 @@ pub(super) fn name_at(view: &SwitchView, port: PortId) -> Option<String> {
 mod tests {
     use std::sync::Arc;
 
-    use xoff_flow_control::settings::SwitchSettings;
+    use xoff_flow_control::settings::{Member, SwitchSettings};
+    use xoff_wire::lacp::State;
+    use xoff_wire::units::MacAddr;
 
     use super::*;
     use crate::control::health::Health;
@@ -209,5 +241,50 @@ mod tests {
         assert!(text.ends_with("; LACP is passive at this end, so the other end must be active"), "{text}");
         group.lacp = None;
         assert_eq!(reason(Some(since), Standing::NoPartner, &group), None);
+    }
+
+    #[test]
+    fn lacp_member_out_for_ten_seconds_names_both_partners() {
+        let mut view = Arc::into_inner(view().0).unwrap();
+        view.clock = || Nanos::from_secs(20);
+        let mut group = group_with_lacp();
+        let right = Member { port: PortId(1), ..group.members[0] };
+        group.members.push(right);
+        let mut settings = SwitchSettings::clone(&view.settings());
+        settings.groups = vec![group.clone()];
+        view.configured.set(settings);
+        let end = |system, key, state| End { system: (1, MacAddr([system; 6])), key, port: (1, 1), state };
+        let reason = |since, standing, partner: End, joined: End| {
+            let mut ports = view.lacp.lock();
+            ports[0] = LacpPort { standing: Standing::Distributing, partner: joined, ..LacpPort::default() };
+            ports[1] = LacpPort { standing, partner, out_since: since, ..LacpPort::default() };
+            drop(ports);
+            out_reason(&view, &group, PortId(1))
+        };
+        let since = Some(Nanos::from_secs(10));
+        let (joined, other) = (end(2, 7, State::AGGREGATION), end(2, 8, State::AGGREGATION));
+        let individual = end(2, 7, State::default());
+        assert_eq!(reason(None, Standing::Waiting, joined, joined), None);
+        assert_eq!(reason(Some(Nanos::from_secs(11)), Standing::OtherPartner, other, joined), None);
+        let text = reason(since, Standing::OtherPartner, other, joined).unwrap();
+        assert_eq!(
+            text,
+            "a partner of another system or group, or this switch itself, at right; partner at right: system 02:02:02:02:02:02 \
+             with key 8, at left: system 02:02:02:02:02:02 with key 7"
+        );
+        let text = reason(since, Standing::OtherPartner, joined, individual).unwrap();
+        assert!(text.starts_with("the partner does not aggregate left (individual), so no other"), "{text}");
+        let text = reason(since, Standing::OtherPartner, End::default(), joined).unwrap();
+        assert!(text.starts_with("the partner at right is this switch itself"), "{text}");
+        let text = reason(since, Standing::NoPartner, End::default(), joined).unwrap();
+        assert_eq!(text, "no LACP partner at right");
+        let text = reason(since, Standing::Individual, individual, joined).unwrap();
+        assert!(
+            text.starts_with("a partner that does not aggregate its port (individual) at right"),
+            "{text}"
+        );
+        let health = Health::of(&view, &[]).text();
+        let line = "group up: ready: LACP lets right send no data: a partner that does not aggregate";
+        assert!(health.contains(line), "{health}");
     }
 }

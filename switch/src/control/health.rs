@@ -92,9 +92,15 @@ impl Health {
 }
 
 fn of_group(view: &SwitchView, group: &GroupSettings) -> PartHealth {
-    let reason = groups::idle_reason(view, group);
-    let note = reason.as_ref().map(|reason| format!("LACP lets no port send data: {reason}"));
-    PartHealth { name: group.name.clone(), ready: reason.is_none(), note }
+    let idle = groups::idle_reason(view, group);
+    let ready = idle.is_none();
+    let note = idle.map(|reason| format!("LACP lets no port send data: {reason}"));
+    let out = group.members.iter().filter_map(|member| {
+        let reason = groups::out_reason(view, group, member.port)?;
+        Some(format!("LACP lets {} send no data: {reason}", view.name_of(member.port)))
+    });
+    let out = Some(out.collect::<Vec<_>>().join("; ")).filter(|out| !out.is_empty());
+    PartHealth { name: group.name.clone(), ready, note: note.or(out) }
 }
 
 fn of_interface(view: &InterfaceView) -> PartHealth {

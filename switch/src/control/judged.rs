@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
 pub const UNFINISHED_CHECKSUM: &str = "unfinished-checksum";
+pub(super) const LACP_OUT: &str = "lacp-out";
 
 /// Fault that exists now; docs/log.md lists all kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -87,8 +87,7 @@ impl Aggregator {
 type LinkGroup = ((u16, MacAddr), u16, Option<(u16, u16)>);
 
 fn link_group(partner: &End) -> LinkGroup {
-    let is_individual = !partner.state.has(State::AGGREGATION);
-    (partner.system, partner.key, is_individual.then_some(partner.port))
+    (partner.system, partner.key, partner.is_individual().then_some(partner.port))
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub enum Standing {
     /// The partner is this switch itself, or belongs to another system or group than the partners of the group's other
     /// ports.
     OtherPartner,
+    /// The partner does not aggregate its port (the bit Aggregation of its LACP frames is not set), but the group has another port.
+    Individual,
     /// The port waits for `JOIN_DELAY` before it joins its group.
     Waiting,
     /// The port has joined its group, but its partner has not.
@@ -39,6 +41,7 @@ xoff_wire::named! { Standing {
     Down: "down",
     NoPartner: "no_partner",
     OtherPartner: "other_partner",
+    Individual: "individual",
     Waiting: "waiting",
     Attached: "attached",
     Collecting: "collecting",
@@ -53,6 +56,7 @@ impl Standing {
             Standing::Down => "no link at",
             Standing::NoPartner => "no LACP partner at",
             Standing::OtherPartner => "a partner of another system or group, or this switch itself, at",
+            Standing::Individual => "a partner that does not aggregate its port (individual) at",
             Standing::Waiting => "about to join:",
             Standing::Attached => "the partner has not joined at",
             Standing::Collecting => "the partner accepts no data at",
@@ -260,9 +264,13 @@ impl Member {
     #[must_use]
     pub fn candidate(&self) -> Option<&End> {
         let has_partner = matches!(self.receive, Receive::Current | Receive::Expired);
-        let is_other = self.partner.system != self.actor.system;
         let is_named = identity(&self.partner) != identity(&End::default());
-        (has_partner && is_other && is_named).then_some(&self.partner)
+        (has_partner && !self.is_partner_here() && is_named).then_some(&self.partner)
+    }
+
+    /// Returns whether the partner is this switch itself.
+    fn is_partner_here(&self) -> bool {
+        self.partner.system == self.actor.system
     }
 
     #[must_use]
@@ -301,6 +309,9 @@ impl Member {
             (_, Mux::Attached) => Standing::Attached,
             (_, Mux::Collecting(_)) => Standing::Collecting,
             (_, Mux::Distributing) => Standing::Distributing,
+            (Receive::Current, Mux::Detached) if !self.is_partner_here() && self.partner.is_individual() => {
+                Standing::Individual
+            }
             (Receive::Current, Mux::Detached) => Standing::OtherPartner,
             (Receive::Expired | Receive::Defaulted, Mux::Detached) => Standing::NoPartner,
         }

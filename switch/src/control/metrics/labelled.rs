@@ -4,6 +4,7 @@ use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::PortId;
 
 use super::super::exposition::{Exposition, Kind};
+use super::super::judged::LACP_OUT;
 use super::super::lldp::LldpStatus;
 use super::super::routes::RouterStatus;
 use super::super::series::Table;
@@ -141,6 +142,13 @@ fn write_lacp(text: &mut Exposition, status: &Status) {
     let mut family = text.family("xoff_lacp_group_idle", Kind::Gauge, help);
     for group in status.groups.iter().filter(|group| group.lacp.is_some()) {
         family.sample(&[("group", &group.name)], u8::from(group.idle));
+    }
+    let help = "1 while for 10 s or more LACP has let the port, a member of a group, send no data, although the port has a link and \
+                another port of the group sends.";
+    let mut family = text.family("xoff_lacp_member_out", Kind::Gauge, help);
+    for (port, _) in members() {
+        let is_out = status.ongoing.iter().any(|it| it.event == LACP_OUT && it.port.as_ref() == Some(&port));
+        family.sample(&[("port", &port)], u8::from(is_out));
     }
     let counters: [LacpCounter; 3] = [
         ("xoff_lacp_received_frames_total", "Well-formed LACP frames received.", |lacp| lacp.frames_received),

@@ -1,16 +1,15 @@
-use std::sync::Arc;
-
 use xoff_dataplane::forward::LOOP_HOLD;
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
-use xoff_flow_control::settings::{FlowControl, GroupSettings, LoopDetection, WatchdogSettings};
+use xoff_flow_control::settings::{FlowControl, LoopDetection, WatchdogSettings};
 use xoff_wire::MacControlError;
 use xoff_wire::units::{Class, PortId};
 
 use super::super::external_losses::ExternalLosses;
 use super::super::judged::UNFINISHED_CHECKSUM;
 use super::super::view::{PortView, SwitchView};
-use super::super::{groups, loops, storms};
+use super::super::{loops, storms};
+use super::lacp;
 use super::paused::{PERCENT_MIN, WINDOW};
 use crate::lldp::mismatch::MismatchKind;
 use xoff_config::format::span;
@@ -250,19 +249,8 @@ const FILTER_DETACHED: ConditionKind = ConditionKind {
     counted: "times found",
     end: End::AtOnce,
 };
-const LACP_IDLE: ConditionKind = ConditionKind {
-    event: "lacp-idle",
-    is_loss: false,
-    began: "the group carries no data, because LACP has joined none of its ports: configure LACP for these ports at the other end, or \
-            set `lacp = \"off\"`",
-    goes_on: "the group still carries no data: LACP has joined none of its ports",
-    over: "the group carries data, or none of its ports has a link",
-    counted: "times found",
-    end: End::AtOnce,
-};
-
 #[cfg(test)]
-pub(super) const KINDS: [&ConditionKind; 21] = [
+pub(super) const KINDS: [&ConditionKind; 22] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
@@ -283,11 +271,12 @@ pub(super) const KINDS: [&ConditionKind; 21] = [
     &TOO_LONG,
     &DCBX_MISMATCH,
     &FILTER_DETACHED,
-    &LACP_IDLE,
+    &lacp::IDLE,
+    &lacp::OUT,
 ];
 
 impl Condition {
-    fn new(
+    pub fn new(
         kind: &'static ConditionKind,
         place: Location,
         count: impl Fn(&SwitchView, &KernelLosses) -> u64 + Send + 'static,
@@ -306,7 +295,7 @@ impl Condition {
         (self.kind.event, self.place.clone())
     }
 
-    fn lasting(self, lasts: impl Fn(&SwitchView) -> bool + Send + 'static) -> Condition {
+    pub fn lasting(self, lasts: impl Fn(&SwitchView) -> bool + Send + 'static) -> Condition {
         Condition { lasts: Box::new(lasts), ..self }
     }
 
@@ -314,7 +303,7 @@ impl Condition {
         Condition { tests: Some(Box::new(tests)), ..self }
     }
 
-    fn saying(self, detail: impl Fn(&SwitchView) -> Option<String> + Send + 'static) -> Condition {
+    pub fn saying(self, detail: impl Fn(&SwitchView) -> Option<String> + Send + 'static) -> Condition {
         Condition { detail: Box::new(detail), ..self }
     }
 }
@@ -323,18 +312,7 @@ pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
     let workers = (0..view.workers.len()).map(stall);
     let ports = view.ports().flat_map(|(id, _)| of_port(view, id));
     let classes = view.classes().flat_map(|(port, class, _)| of_class(view, port, class));
-    let settings = view.settings();
-    let groups = settings.groups.iter().filter(|group| group.lacp.is_some()).cloned().map(lacp_idle);
-    workers.chain(ports).chain(classes).chain(groups).collect()
-}
-
-fn lacp_idle(group: GroupSettings) -> Condition {
-    let place = Location { group: Some(group.name.clone()), ..Location::default() };
-    let group = Arc::new(group);
-    let of_lasting = Arc::clone(&group);
-    Condition::new(&LACP_IDLE, place, |_, _| 0)
-        .lasting(move |view| groups::idle_reason(view, &of_lasting).is_some())
-        .saying(move |view| groups::idle_reason(view, &group))
+    workers.chain(ports).chain(classes).chain(lacp::all(view)).collect()
 }
 
 fn stall(worker: usize) -> Condition {

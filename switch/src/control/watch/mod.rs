@@ -2,6 +2,7 @@
 //! or when its state is found to exist.
 
 mod conditions;
+mod lacp;
 mod meter;
 mod paused;
 

@@ -227,6 +227,36 @@ fn lacp_group_without_joined_port_is_logged_until_one_joins() {
     has(over, &["phase=over"]);
 }
 
+#[test] // proves: lacp
+fn lacp_member_that_stays_out_is_logged_until_it_joins() {
+    let lines = logged(|look, view| {
+        let mut settings = SwitchSettings::clone(&view.settings());
+        let mut group = group_with_lacp();
+        group.members.push(xoff_flow_control::settings::Member { port: PortId(1), ..group.members[0] });
+        settings.groups = vec![group];
+        view.configured.set(settings);
+        view.lacp.lock()[0].standing = Standing::Distributing;
+        look(1);
+        view.lacp.lock()[1].standing = Standing::Individual;
+        view.lacp.lock()[1].out_since = Some(Nanos::ZERO);
+        (2..=5).for_each(&mut *look);
+        let is_it = |it: &OngoingStatus| it.event == "lacp-out" && it.port.as_deref() == Some("right");
+        assert!(view.ongoing.get(Nanos::ZERO).iter().any(is_it));
+        view.lacp.lock()[1].out_since = None;
+        look(6);
+    });
+    let [began, over] = &lines[..] else { panic!("{lines:#?}") };
+    let words = [
+        "WARN the port has a link, but carries no data",
+        "(individual) at right",
+        "with key 0",
+        "port=right",
+        "group=up",
+    ];
+    has(began, &words);
+    has(over, &["phase=over", "event=lacp-out"]);
+}
+
 #[test]
 fn unusual_but_harmless_frames_are_logged_only_once() {
     let lines = logged(|look, view| {

@@ -194,7 +194,7 @@ fn removed_lacp_member_accepts_data_until_it_leaves_its_group() {
         "leaving member refuses queued data"
     );
     wires.run(Nanos::from_secs(5));
-    assert_eq!(wires.standings(), [Distributing, OtherPartner, Distributing]);
+    assert_eq!(wires.standings(), [Distributing, Individual, Distributing]);
 }
 
 #[test] // proves: lacp
@@ -250,7 +250,7 @@ fn lacp_group_uses_only_one_of_several_individual_partners() {
     }
     net.cut = vec![0, 1];
     net.run(Nanos::from_secs(3));
-    assert_eq!(net.standings()[..2], [Distributing, OtherPartner]);
+    assert_eq!(net.standings()[..2], [Distributing, Individual]);
 }
 
 #[test] // proves: lacp
