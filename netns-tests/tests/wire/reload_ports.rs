@@ -42,6 +42,36 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
+#[test] // proves: reload, devices
+fn reload_accepts_new_name_of_a_renamed_device() {
+    let bed = bed(2).build();
+    let switch = bed.start(&config(2));
+    let ip = |words: &str| {
+        let output = bed.namespace().output(Command::new("ip").args(words.split(' '))).unwrap();
+        assert!(output.status.success(), "ip {words}: {output:?}");
+    };
+    ["link set p2 down", "link set p2 name other", "link set other up"].into_iter().for_each(ip);
+    let device = |number: usize| switch.port(number).device;
+    wait_for("the new name", || (device(2) == "other").then_some(()));
+    let named = |name: &str| {
+        let text = config(2).to_string().replace("device = \"p2\"", &format!("device = {name:?}"));
+        std::fs::write(switch.config_file(), text).unwrap();
+        reload(&bed, &[])
+    };
+    let (done, text) = named("absent");
+    assert!(!done && text.contains("port \"p2\": device: p2 -> absent"), "{text}");
+    let (done, text) = named("other");
+    assert!(done && text.contains("port \"p2\": device: p2 -> other"), "{text}");
+    let (done, text) = named("other");
+    assert!(done && text.contains("no changes"), "{text}");
+    let exit = switch.stop();
+    for words in
+        ["its former name is p2; the next start needs the new name", "port \"p2\": device: p2 -> other"]
+    {
+        assert!(exit.stderr.contains(words), "{words}: {}", exit.stderr);
+    }
+}
+
 #[test]
 fn adding_and_removing_ports_under_load_is_lossless() {
     for workers in ["workers = 1", "workers = 2"] {

@@ -164,13 +164,15 @@ impl Links {
                 && is_renamed(&before, link)
             {
                 let port = view.name_of(id);
-                tracing::warn!(%port, device = %name, "the port's device was renamed; its former name is {before}");
+                let advice = match self.opener.as_ref().is_some_and(|opener| !has_configured_name(opener)) {
+                    true => {
+                        "; the next start needs the new name: write it into the configuration, and run `xoff reload`"
+                    }
+                    false => "",
+                };
+                tracing::warn!(%port, device = %name, "the port's device was renamed; its former name is {before}{advice}");
             }
-            let is_back = |opener: &Opener| {
-                let device = opener.device(id);
-                name.is_some_and(|name| *name == device) || alternative_names.contains(&device.as_str())
-            };
-            if is_missing && self.opener.as_ref().is_some_and(is_back) {
+            if is_missing && self.opener.as_ref().is_some_and(has_configured_name) {
                 self.open(id);
             }
         }
@@ -185,6 +187,10 @@ impl Links {
         let mtu = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Mtu(mtu) => Some(*mtu),
             _ => None,
+            let has_configured_name = |opener: &Opener| {
+                let device = opener.device(id);
+                name.is_some_and(|name| *name == device) || alternative_names.contains(&device.as_str())
+            };
         });
         let Some(mtu) = mtu else { return };
         let (name, device) = (self.view.name_of(id), port.device.get());

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use xoff_config::file::Unread;
 use xoff_config::memory::Held;
 use xoff_config::shell::Worker as WorkerPlan;
-use xoff_config::{Change, Changes, Config, Problem};
+use xoff_config::{Change, Changes, Config, Device, Problem};
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
 use xoff_flow_control::settings::{PortSettings, SwitchSettings};
 use xoff_wire::units::{Class, Nanos, PortId};
@@ -32,7 +32,7 @@ pub use source::Source;
 
 use super::mailbox::{Answer, Request};
 use super::opener::{NotOpened, Opener};
-use super::{SwitchView, ask, logging};
+use super::{Link, SwitchView, ask, logging};
 use crate::lldp::dcbx;
 use crate::machine;
 use read::{READ_WITHIN, reach};
@@ -234,6 +234,7 @@ impl Reloader {
         let running = self.running();
         let (next, mut changes) = running.changes(self.reserved.plans.len(), file);
         self.misfits(&next, &changes).await?;
+        self.accept_names(&next, &mut changes).await;
         self.fit(&running, &next, &mut changes);
         if !changes.restart.is_empty() {
             return Err(NotReloaded::Restart(changes.restart.iter().map(Changed::from).collect()));
@@ -271,6 +272,20 @@ impl Reloader {
         match problems.is_empty() {
             true => Ok(()),
             false => Err(NotReloaded::Invalid { path: self.source.path.clone(), problems }),
+        }
+    }
+
+    /// Accepts a changed `device` if that is another name of the device that the port has, such as after a rename.
+    async fn accept_names(&self, next: &Config, changes: &mut Changes) {
+        for (id, port) in self.view.ports().filter(|(_, port)| port.link.get() != Link::Gone) {
+            let what = format!("port {:?}: device", self.view.name_of(id));
+            let Some(at) = changes.restart.iter().position(|change| change.what == what) else { continue };
+            if let Device::Has { index, .. } = self.opener.look(&next.shell.ports[id.index()].device).await
+                && index == port.now().ifindex
+            {
+                let change = changes.restart.remove(at);
+                changes.live.push(change);
+            }
         }
     }
 
