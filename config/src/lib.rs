@@ -166,8 +166,14 @@ impl Config {
 
     #[must_use]
     pub fn misfit(&self, port: PortId, device: &Device) -> Option<Problem> {
+        self.device_problems(port, device).into_iter().find(Problem::is_error)
+    }
+
+    /// Returns the errors and warnings about `device` as the port's device.
+    #[must_use]
+    pub fn device_problems(&self, port: PortId, device: &Device) -> Vec<Problem> {
         let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);
-        machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
+        machine::of_device(shell, settings, device, None)
     }
 
     /// Returns the number of AF_XDP sockets of each port; `None` if unknown (memory plans then count one).

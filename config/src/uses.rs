@@ -10,6 +10,8 @@ use crate::reader::problem::Problem;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     pub loopback: bool,
+    /// True if frames of the device have no Ethernet header, as those of a TUN device.
+    pub no_ethernet: bool,
     /// Bridge or bond to which the device belongs, such as `bridge br0`.
     pub master: Option<String>,
     pub kind: Option<String>,
@@ -44,12 +46,24 @@ const UNSUITABLE: [(&[&str], &str, &str); 4] = [
 ];
 
 pub(crate) fn lost(port: &str, device: &str, uses: &Uses) -> Vec<(Problem, String)> {
-    let Uses { loopback, master, default_route, .. } = uses;
+    let Uses { loopback, no_ethernet, master, default_route, .. } = uses;
     let alone = "the machine's network stack cannot use the device of a port";
     if *loopback {
         let problem = Problem::error(format!("port {port}: {device} is the machine's loopback interface"))
             .help("`ip link` lists the interfaces; `xoff lab up` creates hosts and cables for tests");
         return vec![(problem, "no cable".to_owned())];
+    }
+    if *no_ethernet {
+        let kind = uses.kind.as_ref().map_or_else(String::new, |kind| format!(" ({kind})"));
+        let problem = Problem::error(format!(
+            "port {port}: {device}{kind} carries no Ethernet frames, which a switch forwards"
+        ));
+        let other = "choose a device that `ip link` shows as link/ether";
+        let help = match uses.kind.as_deref() {
+            Some("tun") => format!("make it a TAP device (`ip tuntap add {device} mode tap`), or {other}"),
+            _ => other.to_owned(),
+        };
+        return vec![(problem.help(help), "no Ethernet".to_owned())];
     }
     if let Some(master) = master {
         let problem = Problem::error(format!(
@@ -100,4 +114,24 @@ fn unreachable(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String
     ))
     .help(format!("`ip address flush dev {device}` deletes the addresses"));
     Some((problem, format!("has {first}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test] // proves: check
+    fn device_without_ethernet_is_refused_as_port() {
+        let refusal = |kind: &str| {
+            let uses = Uses { no_ethernet: true, kind: Some(kind.into()), ..Uses::default() };
+            let problems = lost("a", "eth1", &uses);
+            let problem = problems.into_iter().map(|(problem, _)| problem).find(Problem::is_error);
+            problem.map(|problem| (problem.message, problem.help.unwrap_or_default()))
+        };
+        let (message, help) = refusal("tun").unwrap_or_default();
+        assert!(message.starts_with("port a: eth1 (tun) carries no Ethernet frames"), "{message}");
+        assert!(help.contains("`ip tuntap add eth1 mode tap`"), "{help}");
+        let (message, help) = refusal("wireguard").unwrap_or_default();
+        assert!(message.contains("(wireguard)") && help.starts_with("choose a device"), "{message}; {help}");
+    }
 }

@@ -32,8 +32,9 @@ pub(crate) fn device(name: &str) -> Device {
         Ok(None) => return Device::Missing,
         Err(_) => return Device::Unknown,
     };
-    let Interface { index, queues, mtu, loopback, master, kind, upper, default_route, addresses } = interface;
-    let uses = Uses { loopback, master, kind, upper, default_route, addresses };
+    let Interface { index, queues, mtu, loopback, ethernet, master, kind, upper, default_route, addresses } =
+        interface;
+    let uses = Uses { loopback, no_ethernet: !ethernet, master, kind, upper, default_route, addresses };
     Device::Has { index, queues, mtu, uses }
 }
 

@@ -79,6 +79,9 @@ impl Device {
         let netlink = Netlink::open().map_err(refused("cannot open a netlink socket"))?;
         let link = netlink.link(name).map_err(refused("cannot read the interface"))?;
         let link = link.ok_or_else(|| XdpError::NoSuchInterface { device: name.to_owned() })?;
+        if !link.ethernet {
+            return Err(XdpError::NotEthernet { device: name.to_owned() });
+        }
         let claim = Claim::take(name, link.ifindex)?;
         if let Some(program) = link.program {
             xoff_ebpf::may_replace(&claim, program)?;

@@ -32,6 +32,11 @@ pub enum XdpError {
     LeftByHost { device: String },
     #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
     NoSuchInterface { device: String },
+    #[error(
+        "{device} carries no Ethernet frames: choose a device that `ip link` shows as link/ether, such as a TAP device \
+         (`ip tuntap add {device} mode tap`) in place of a TUN device"
+    )]
+    NotEthernet { device: String },
     #[error("{device} has no hardware queue {queue}: it has {queues} queues, numbered from 0")]
     NoSuchQueue { device: String, queue: u32, queues: u32 },
     #[error(

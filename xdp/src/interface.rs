@@ -13,6 +13,8 @@ pub struct Interface {
     pub queues: u32,
     pub mtu: u32,
     pub loopback: bool,
+    /// True if frames of the interface have Ethernet headers.
+    pub ethernet: bool,
     /// Kind and name of the bridge or bond that contains the interface, such as `bridge br0`.
     pub master: Option<String>,
     pub kind: Option<String>,
@@ -53,6 +55,7 @@ impl Interface {
             queues,
             mtu: link.mtu,
             loopback: link.loopback,
+            ethernet: link.ethernet,
             master: master.map(named),
             kind: link.kind,
             upper: upper.into_iter().map(named).collect(),

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use xoff_netlink::packet_route::RouteNetlinkMessage;
 use xoff_netlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
 use xoff_netlink::packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
+    LinkMessage, LinkXdp,
 };
 use xoff_netlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
 use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
@@ -30,6 +31,8 @@ pub(crate) struct Link {
     pub(crate) program: Option<u32>,
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
+    /// True if frames of the device have Ethernet headers.
+    pub(crate) ethernet: bool,
     pub(crate) master: Option<u32>,
     /// Index of the device below this one; `None` if there is none in this network namespace.
     pub(crate) lower: Option<u32>,
@@ -206,6 +209,7 @@ fn read(message: &LinkMessage) -> Link {
         program: None,
         own_addresses: None,
         loopback: message.header.flags.contains(LinkFlags::Loopback),
+        ethernet: matches!(message.header.link_layer_type, LinkLayerType::Ether | LinkLayerType::Loopback),
         master: None,
         lower: None,
         kind: None,

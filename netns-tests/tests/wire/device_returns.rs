@@ -121,6 +121,34 @@ fn port_reopens_on_recreated_device() {
     assert_device_returns(|bed, _| ip(bed, "link del p2"), |bed| recreate_wire(bed, 2, ""));
 }
 
+#[test] // proves: devices, check
+fn device_that_returns_is_checked_as_at_the_start() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\""));
+    ip(&bed, "link del p2");
+    await_removal(&switch, 2);
+    ip(&bed, "tuntap add p2 mode tun");
+    let refused = "port p2: not ready: the device p2 is gone, and the device of the configured name cannot be opened: port p2: p2 (tun) \
+                   carries no Ethernet frames";
+    wait_for("the refusal of a TUN device", || switch.health().1.contains(refused).then_some(()));
+    ip(&bed, "link del p2");
+    ip(&bed, "link add p2 type bridge");
+    ip(&bed, "link set p2 up");
+    wait_for("the port to be open again", || (switch.port(2).returns == 1).then_some(()));
+    ip(&bed, "link add br0 type bridge");
+    ip(&bed, "link set p1 master br0");
+    ip(&bed, "link set p1 nomaster");
+    wait_for("both changes", || switch.stderr().contains("taken out of bridge br0").then_some(()));
+    let exit = switch.stop();
+    let lines = [
+        "WARN port p2: p2 (bridge) is a bridge, which consumes pauses at its own ports; make the bridge's interfaces ports",
+        "the port's device was put into bridge br0, which gets no frames",
+    ];
+    for line in lines {
+        assert_eq!(exit.stderr.matches(line).count(), 1, "{line}: {}", exit.stderr);
+    }
+}
+
 #[test] // proves: verdict
 fn verdict_ignores_device_loss_that_operator_acknowledged() {
     let bed = bed(2).build();

@@ -13,9 +13,11 @@ use futures::stream::FuturesUnordered;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 use tokio::time::MissedTickBehavior;
-use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use xoff_netlink::{Conversation, Group, Notification, Notifications, QueueEvent, alternative_names};
+use xoff_netlink::{
+    Conversation, Group, Notification, Notifications, QueueEvent, alternative_names, link_at,
+};
 use xoff_wire::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::Look;
 
@@ -101,6 +103,28 @@ fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }
 
+/// Returns kind and name of a device, such as `bridge br0`.
+fn kind_and_name(link: &LinkMessage) -> String {
+    let (mut name, mut kind) = (String::new(), String::new());
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(text) => name.clone_from(text),
+            LinkAttribute::LinkInfo(facts) => {
+                kind = facts.iter().find_map(kind_of).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    [kind, name].join(" ").trim().to_owned()
+}
+
+fn kind_of(fact: &LinkInfo) -> Option<String> {
+    match fact {
+        LinkInfo::Kind(kind) => Some(kind.to_string()),
+        _ => None,
+    }
+}
+
 fn state(link: &LinkMessage) -> Link {
     let needed = LinkFlags::Up | LinkFlags::LowerUp;
     if link.header.flags.contains(needed) { Link::Up } else { Link::Down }
@@ -113,13 +137,15 @@ struct Links {
     opening: FuturesUnordered<BoxFuture<'static, ReopenResult>>,
     are_opening: BTreeSet<PortId>,
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
+    /// Indices of devices of ports, each with the bridge or bond to which the device belongs.
+    masters: BTreeMap<u32, String>,
 }
 
 impl Links {
     fn new(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Links> {
         let kernel = Conversation::open()?;
-        let (opening, are_opening, queues_meanwhile) = Default::default();
-        Ok(Links { view, kernel, opener, opening, are_opening, queues_meanwhile })
+        let (opening, are_opening, queues_meanwhile, masters) = Default::default();
+        Ok(Links { view, kernel, opener, opening, are_opening, queues_meanwhile, masters })
     }
 
     fn notified(&mut self, notification: Notification) {
@@ -128,6 +154,7 @@ impl Links {
                 self.found(&link)
             }
             Notification::Message(RouteNetlinkMessage::DelLink(link), _) if of_device(&link) => {
+                self.masters.remove(&link.header.index);
                 self.lost(link.header.index);
             }
             Notification::Lost => self.read_all(),
@@ -158,6 +185,10 @@ impl Links {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
             let is_missing = port.link.get() == Link::Gone;
+            let has_configured_name = |opener: &Opener| {
+                let device = opener.device(id);
+                name.is_some_and(|name| *name == device) || alternative_names.contains(&device.as_str())
+            };
             if port.now().ifindex == link.header.index
                 && !is_missing
                 && let Some((name, before)) = name.and_then(|name| Some((name, port.device.replace(name)?)))
@@ -176,6 +207,7 @@ impl Links {
                 self.open(id);
             }
         }
+        self.check_master(link);
         for (id, port) in self.on(link.header.index) {
             self.look(id, port);
             self.set(id, port, state(link));
@@ -183,14 +215,44 @@ impl Links {
         }
     }
 
+    /// Logs that a port's device was put into a bridge or bond, or was taken out of it.
+    fn check_master(&mut self, link: &LinkMessage) {
+        let index = link.header.index;
+        let Some((id, _)) = self.on(index).next() else { return };
+        let master = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Controller(master) if *master != 0 => Some(*master),
+            _ => None,
+        });
+        let now = master.map(|master| match self.kernel.link(link_at(master)) {
+            Ok(Some(master)) => kind_and_name(&master),
+            Ok(None) | Err(_) => format!("the device with index {master}"),
+        });
+        let before = match &now {
+            Some(master) => self.masters.insert(index, master.clone()),
+            None => self.masters.remove(&index),
+        };
+        if before == now {
+            return;
+        }
+        let (name, device) = (self.view.name_of(id), self.view.ports[id.index()].device.get());
+        match (now, before) {
+            (Some(master), _) => tracing::warn!(
+                port = %name,
+                %device,
+                "the port's device was put into {master}, which gets no frames while the switch takes them; the next start, and a \
+                 reopening of the port, refuse such a device: run `ip link set {device} nomaster`"
+            ),
+            (None, before) => {
+                let master = before.unwrap_or_default();
+                tracing::info!(port = %name, %device, "the port's device was taken out of {master}");
+            }
+        }
+    }
+
     fn check_mtu(&self, id: PortId, port: &PortView, link: &LinkMessage) {
         let mtu = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Mtu(mtu) => Some(*mtu),
             _ => None,
-            let has_configured_name = |opener: &Opener| {
-                let device = opener.device(id);
-                name.is_some_and(|name| *name == device) || alternative_names.contains(&device.as_str())
-            };
         });
         let Some(mtu) = mtu else { return };
         let (name, device) = (self.view.name_of(id), port.device.get());

@@ -18,12 +18,17 @@ use crate::{machine, port_options};
 pub enum NotOpened {
     #[error("the device does not exist")]
     Missing,
-    #[error("{}", .0.help.as_ref().map_or_else(|| .0.message.clone(), |help| format!("{}; {help}", .0.message)))]
+    #[error("{}", with_help(.0))]
     Misfit(Problem),
     #[error(transparent)]
     Xdp(#[from] XdpError),
     #[error("the thread that opens ports has panicked, which is a bug of xoff")]
     Panicked,
+}
+
+fn with_help(problem: &Problem) -> String {
+    let message = &problem.message;
+    problem.help.as_ref().map_or_else(|| message.clone(), |help| format!("{message}; {help}"))
 }
 
 enum Order {
@@ -134,19 +139,25 @@ fn obey(orders: &Receiver<Order>) {
     }
 }
 
-fn fit(wanted: &PortRequest) -> Result<&PortShell, NotOpened> {
+/// Returns the port's settings and the warnings about its device.
+fn fit(wanted: &PortRequest) -> Result<(&PortShell, Vec<Problem>), NotOpened> {
     let PortRequest { port: id, config } = wanted;
     let shell = &config.shell.ports[id.index()];
     let found = machine::device(&shell.device);
     if found == Device::Missing {
         return Err(NotOpened::Missing);
     }
-    config.misfit(*id, &found).map_or(Ok(shell), |misfit| Err(NotOpened::Misfit(misfit)))
+    let (mut misfits, warnings): (Vec<_>, _) =
+        config.device_problems(*id, &found).into_iter().partition(Problem::is_error);
+    if misfits.is_empty() { Ok((shell, warnings)) } else { Err(NotOpened::Misfit(misfits.remove(0))) }
 }
 
 fn open(wanted: &PortRequest) -> Result<Box<Port>, NotOpened> {
-    match Port::without_chunks(&port_options::of_port(&wanted.config.shell, fit(wanted)?)) {
-        Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
-        port => Ok(Box::new(port?)),
-    }
+    let (shell, warnings) = fit(wanted)?;
+    let port = match Port::without_chunks(&port_options::of_port(&wanted.config.shell, shell)) {
+        Err(XdpError::NoSuchInterface { .. }) => return Err(NotOpened::Missing),
+        port => Box::new(port?),
+    };
+    warnings.iter().for_each(|warning| tracing::warn!("{}", with_help(warning)));
+    Ok(port)
 }

@@ -174,6 +174,30 @@ fn port_stays_open_when_its_device_leaves_a_kernel_bridge() {
     assert_eq!(view.ports[0].link.get(), Link::Up);
 }
 
+#[test] // proves: devices
+fn bridge_that_gets_a_port_device_is_noted_until_it_leaves() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    let (device, _peer) = lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
+    let ip = |words: &str| {
+        let output = switch.output(std::process::Command::new("ip").args(words.split(' '))).unwrap();
+        assert!(output.status.success(), "ip {words}: {output:?}");
+    };
+    let (view, _inbox) = view_on([device.index(), 99]);
+    let mut links = switch.run(|| Links::new(Arc::clone(&view), None).unwrap());
+    ip("link add br0 type bridge");
+    for (words, master) in [
+        ("link set br0 up", None),
+        ("link set l0 master br0", Some("bridge br0")),
+        ("link set l0 mtu 1400", Some("bridge br0")),
+        ("link set l0 nomaster", None),
+    ] {
+        ip(words);
+        links.read_all();
+        assert_eq!(links.masters.get(&device.index()).map(String::as_str), master, "after ip {words}");
+    }
+}
+
 #[test]
 fn queue_changes_of_other_devices_reopen_no_port() {
     let changed = |ifindex, rx_queues| QueueEvent::Changed { ifindex, rx_queues };
