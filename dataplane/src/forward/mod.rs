@@ -120,7 +120,7 @@ impl Bridge {
     ) -> usize {
         let ports = &settings.ports;
         std::mem::swap(&mut self.vlans, vlans);
-        self.vlans.succeed(vlans);
+        self.vlans.succeed(vlans, &settings.routed_vlans);
         std::mem::swap(&mut self.groups, groups);
         for port in (0..=u8::MAX).map(PortId).take(ports.len()) {
             if self.companions(port) != groups.of(port).map(|group| *groups.members(group)) {

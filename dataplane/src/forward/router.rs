@@ -14,6 +14,16 @@ impl Bridge {
         self.vlans.get(vid).router
     }
 
+    /// Adopts the MAC addresses of the VLANs' routers. A router that is not in `routers` keeps its address, for example
+    /// while its interface is down.
+    pub(crate) fn adopt_routers(&mut self, routers: impl Iterator<Item = (u16, MacAddr)>) {
+        for (vid, mac) in routers {
+            if self.vlans.set_router(vid, mac) {
+                self.version += 1;
+            }
+        }
+    }
+
     #[must_use]
     pub(crate) const fn has_routers(&self) -> bool {
         self.vlans.has_routers()

@@ -62,9 +62,26 @@ impl Vlans {
         self
     }
 
-    /// Records whether replaced VLANs had routers, whose frames may still be queued.
-    pub fn succeed(&mut self, before: &Vlans) {
+    /// Changes the MAC address of a VLAN's router, if the VLAN has one. Returns whether it changed.
+    pub fn set_router(&mut self, vid: u16, mac: MacAddr) -> bool {
+        let place = self.places[usize::from(vid) % VIDS];
+        let router = &mut self.memberships[usize::from(place)].router;
+        let changes = router.is_some_and(|before| before != mac);
+        if changes {
+            *router = Some(mac);
+        }
+        changes
+    }
+
+    /// Keeps the current MAC addresses of the routers, and records whether replaced VLANs had routers, whose frames may
+    /// still be queued.
+    pub fn succeed(&mut self, before: &Vlans, routers: &[(u16, MacAddr)]) {
         self.had_routers = before.has_routers || before.had_routers;
+        for &(vid, _) in routers {
+            if let Some(mac) = before.get(vid).router {
+                self.set_router(vid, mac);
+            }
+        }
     }
 
     #[inline]

@@ -187,6 +187,10 @@ impl Fib {
         self.interfaces.get(usize::from(place?))
     }
 
+    pub(crate) fn routers_of_vlans(&self) -> impl Iterator<Item = (u16, MacAddr)> {
+        self.by_vid.iter().map(|(vid, place)| (*vid, self.interfaces[usize::from(*place)].mac))
+    }
+
     /// Returns how packets are distributed over next hops.
     #[inline]
     #[must_use]

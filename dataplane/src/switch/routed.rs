@@ -35,6 +35,7 @@ impl Batch<'_> {
         switch.end_run();
         let before = std::mem::replace(&mut switch.fib, fib);
         let fib = &switch.fib;
+        switch.bridge.adopt_routers(fib.routers_of_vlans());
         switch.resolutions.retain(switch.now, |destination| fib.is_unresolved(destination));
         switch.decide_unresolved_anew();
         switch.pipeline.try_again(switch.now);

@@ -1,5 +1,6 @@
 // This file proves promises of SPECIFICATION.md: routing
 
+mod addresses;
 mod hops;
 mod host;
 mod mixed;

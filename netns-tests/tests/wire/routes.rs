@@ -29,6 +29,11 @@ struct Fabric {
 
 impl Fabric {
     fn new(hosts: u8, lines: &str) -> Fabric {
+        Fabric::with_vlan(hosts, None, lines)
+    }
+
+    /// Creates a fabric whose port `bridged` is in VLAN 1, which `lines` must give a router.
+    fn with_vlan(hosts: u8, bridged: Option<u8>, lines: &str) -> Fabric {
         let bed = bed(hosts).ipv6().build();
         let kernel = bed.far_namespace();
         for (setting, value) in [
@@ -42,12 +47,16 @@ impl Fabric {
         }
         let netns = kernel.entrance().join("net");
         let router = format!("[router]\nnetns = {:?}\n{lines}", netns.to_str().unwrap());
-        let config = bed.config("speed = \"1G\"\nrouted = true").switch(PATIENT).more(&router);
+        let mut config = bed.config("speed = \"1G\"\nrouted = true").switch(PATIENT).more(&router);
+        if let Some(number) = bridged {
+            config = config.port(number.into(), "routed = false");
+        }
         let switch = bed.start(&config);
         for number in 1..=hosts {
             let host = bed.host(number.into());
-            ip(kernel, &format!("address add 172.16.{number}.1/24 dev p{number}"));
-            ip(kernel, &format!("address add fd16:{number}::1/64 dev p{number} nodad"));
+            let device = if bridged == Some(number) { "vlan1".to_owned() } else { format!("p{number}") };
+            ip(kernel, &format!("address add 172.16.{number}.1/24 dev {device}"));
+            ip(kernel, &format!("address add fd16:{number}::1/64 dev {device} nodad"));
             for line in [
                 &format!("address add 172.16.{number}.2/24 dev eth0"),
                 &format!("route add 172.16.0.0/12 via 172.16.{number}.1"),

@@ -82,3 +82,18 @@ fn lossless_frames_beyond_punt_limit_count_as_lost() {
     let exit = fabric.switch.stop();
     assert_eq!(exit.status.code(), NOT_KEPT, "{}", exit.stderr);
 }
+
+#[test] // proves: routing
+fn vlan_router_follows_changed_mac_address() {
+    let fabric = Fabric::with_vlan(2, Some(2), "[[vlan]]\nvid = 1\nrouter = true\n");
+    fabric.ping(2, "172.16.1.2");
+    fabric.ip("link set vlan1 address 00:00:5e:00:01:02");
+    ip(fabric.host(2).namespace(), "neigh flush dev eth0");
+    fabric.ping(2, "172.16.1.2");
+    fabric.ping(1, "172.16.2.2");
+    fabric.ping(2, "172.16.2.1");
+    fabric.host(2).run("ping", &["-Q", "96", "-c", "3", "-i", "0.05", "-W", "5", "172.16.1.2"]);
+    let neighbour = ip(fabric.host(2).namespace(), "neigh show to 172.16.2.1");
+    assert!(neighbour.contains("00:00:5e:00:01:02"), "{neighbour}");
+    fabric.finish();
+}
