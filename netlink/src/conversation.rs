@@ -58,7 +58,11 @@ impl Conversation {
     pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         let mut object = None;
         match self.exchange(message, NLM_F_ACK, |message| object = Some(message))? {
-            Acknowledgement { error, .. } if error == Errno::ENODEV as i32 => Ok(None),
+            Acknowledgement { error, .. }
+                if matches!(Errno::from_raw(error), Errno::ENODEV | Errno::ENOENT) =>
+            {
+                Ok(None)
+            }
             answer => answer.accepted().map(|_| object),
         }
     }

@@ -4,7 +4,7 @@ use xoff_netlink::Nexthop;
 use xoff_netlink::packet_route::AddressFamily;
 use xoff_netlink::packet_route::link::{InfoData, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use xoff_netlink::packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use xoff_netlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
@@ -49,6 +49,8 @@ fn vrf_table(info: &LinkInfo) -> Option<u32> {
     })
 }
 
+/// Parses a neighbour entry, with its station if the kernel forwards to it. Returns `None` for a multicast address, to
+/// which nothing is routed.
 pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Option<Station>)> {
     let (mut address, mut station) = (None, None);
     for attribute in &message.attributes {
@@ -66,11 +68,32 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
             | NeighbourState::Stale
             | NeighbourState::Delay
             | NeighbourState::Probe
+            | NeighbourState::Noarp
             | NeighbourState::Permanent
     );
-    let is_permanent = message.header.state == NeighbourState::Permanent;
-    let station = station.filter(|mac| is_valid && !mac.is_group());
-    Some((message.header.ifindex, address?, station.map(|mac| Station { mac, is_permanent })))
+    let address = address.filter(|address| !address.is_multicast())?;
+    let is_fixed = is_fixed(message);
+    let station = station.filter(|_| is_valid).map(|mac| Station { mac, is_fixed });
+    Some((message.header.ifindex, address, station))
+}
+
+/// Returns whether the switch must not write to the neighbour entry. A report that it is used would make the kernel
+/// resolve a permanent neighbour, and clear extended flags (`managed`, `extern_valid`).
+fn is_fixed(message: &NeighbourMessage) -> bool {
+    let has_ext_flags =
+        |it: &NeighbourAttribute| matches!(it, NeighbourAttribute::ExtFlags(flags) if !flags.is_empty());
+    matches!(message.header.state, NeighbourState::Permanent | NeighbourState::Noarp)
+        || message.attributes.iter().any(has_ext_flags)
+}
+
+/// Returns the flags of a report that a neighbour is used; `None` if its entry is fixed. The report repeats
+/// `extern_learn`, because the kernel would clear it otherwise.
+pub(super) fn use_flags(entry: Option<&NeighbourMessage>) -> Option<NeighbourFlags> {
+    match entry {
+        Some(entry) if is_fixed(entry) => None,
+        Some(entry) => Some(NeighbourFlags::Use | (entry.header.flags & NeighbourFlags::ExtLearned)),
+        None => Some(NeighbourFlags::Use),
+    }
 }
 
 fn mac(bytes: &[u8]) -> Option<MacAddr> {

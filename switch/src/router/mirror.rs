@@ -18,7 +18,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::oneshot;
 use xoff_flow_control::settings::Spread;
 use xoff_netlink::packet_route::link::LinkMessage;
-use xoff_netlink::packet_route::neighbour::{NeighbourFlags, NeighbourMessage, NeighbourState};
+use xoff_netlink::packet_route::neighbour::{NeighbourMessage, NeighbourState};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::{
     Conversation, Group, NLM_F_CREATE, NLM_F_REPLACE, Notification, Notifications, link_at, neighbour,
@@ -409,13 +409,13 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Reports the neighbours for which `which` returns true to the kernel as used, except permanent ones, which the kernel
-    /// would begin to verify.
+    /// Reports the neighbours for which `which` returns true to the kernel as used, except fixed ones, which the kernel would
+    /// begin to verify.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
             let station = self.tables.station(link, address);
-            if is_running && which(station) && !station.is_some_and(|station| station.is_permanent) {
+            if is_running && which(station) && !station.is_some_and(|station| station.is_fixed) {
                 use_neighbour(kernel, link, address);
             }
         }
@@ -453,13 +453,21 @@ fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<boo
 }
 
 fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
-    let mut message = neighbour(link, address);
-    message.header.state = NeighbourState::None;
-    message.header.flags = NeighbourFlags::Use;
-    let message = RouteNetlinkMessage::NewNeighbour(message);
-    if let Err(error) = kernel.request(message, NLM_F_CREATE | NLM_F_REPLACE) {
+    if let Err(error) = try_use_neighbour(kernel, link, address) {
         tracing::debug!(%address, "cannot report a neighbour as used to the kernel: {error}");
     }
+}
+
+fn try_use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) -> io::Result<()> {
+    let mut message = neighbour(link, address);
+    // Query the entry first: it may have become permanent since the last notification.
+    let entry = match kernel.get(RouteNetlinkMessage::GetNeighbour(message.clone()))? {
+        Some(RouteNetlinkMessage::NewNeighbour(entry)) => Some(entry),
+        _ => None,
+    };
+    let Some(flags) = messages::use_flags(entry.as_ref()) else { return Ok(()) };
+    (message.header.state, message.header.flags) = (NeighbourState::None, flags);
+    kernel.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
 }
 
 /// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.

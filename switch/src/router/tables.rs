@@ -72,8 +72,8 @@ pub type RouteKey = (u32, Prefix, u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
     pub mac: MacAddr,
-    /// True if the neighbour entry is permanent: the kernel never verifies it.
-    pub is_permanent: bool,
+    /// True if the switch must not write to the neighbour entry, such as a permanent one.
+    pub is_fixed: bool,
 }
 
 #[derive(Clone, Debug, Default)]

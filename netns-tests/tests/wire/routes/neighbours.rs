@@ -83,6 +83,36 @@ fn lossless_frames_beyond_punt_limit_count_as_lost() {
     assert_eq!(exit.status.code(), NOT_KEPT, "{}", exit.stderr);
 }
 
+#[test] // proves: route-mirror
+fn switch_forwards_to_fixed_neighbours_and_keeps_entries() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    ip(fabric.host(2).namespace(), "address add 172.16.2.63/24 dev eth0"); // the other stations answer no ARP
+    let (station, group) = (fabric.host(2).mac().to_string(), "03:bf:ac:10:02:32".to_owned());
+    let entries = [
+        (50, &group, format!("lladdr {group} nud permanent"), "PERMANENT"),
+        (61, &station, format!("lladdr {station} nud noarp extern_learn proto zebra"), "extern_learn NOARP"),
+        (62, &station, format!("lladdr {station} nud stale extern_learn"), "extern_learn"),
+        (63, &station, "nud none extern_learn".to_owned(), "extern_learn"),
+    ];
+    for (last, _, options, _) in &entries {
+        fabric.ip(&format!("neigh replace 172.16.2.{last} dev p2 {options}"));
+    }
+    for (number, (last, ..)) in (0_u32..).zip(&entries) {
+        fabric.host(1).send(fabric.packet(1, [172, 16, 2, *last], number));
+    }
+    let mut arrived = numbers(fabric.host(2), entries.len());
+    arrived.sort_unstable();
+    assert_eq!(arrived, [0, 1, 2, 3]);
+    let verdict = fabric.switch.status().verdict;
+    assert_eq!((verdict.lossless_lost, fabric.drops(1, "unresolved")), (0, 0));
+    for (last, mac, _, expected) in entries {
+        let entry = fabric.ip(&format!("neigh show nud all to 172.16.2.{last}"));
+        assert!(entry.contains(mac) && entry.contains(expected), "{entry}, not {expected}");
+    }
+    fabric.finish();
+}
+
 #[test] // proves: routing
 fn vlan_router_follows_changed_mac_address() {
     let fabric = Fabric::with_vlan(2, Some(2), "[[vlan]]\nvid = 1\nrouter = true\n");

@@ -5,6 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use xoff_dataplane::routing::{Hop, RouteDecision};
 use xoff_netlink::Nexthop;
 use xoff_netlink::packet_route::AddressFamily;
+use xoff_netlink::packet_route::neighbour::{
+    NeighbourAttribute, NeighbourExtFlags, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
 use xoff_netlink::packet_route::route::{
     RouteAttribute, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop, RouteType,
 };
@@ -23,7 +26,7 @@ fn mac(last: u8) -> MacAddr {
 }
 
 fn station(last: u8) -> Option<Station> {
-    Some(Station { mac: mac(last), is_permanent: false })
+    Some(Station { mac: mac(last), is_fixed: false })
 }
 
 fn link(name: &str) -> KernelLink {
@@ -235,6 +238,61 @@ fn packets_are_punted_if_only_the_kernel_can_use_their_path() {
         assert_eq!(fate(&tables, 1, "10.9.0.1"), expected, "{ways:?}");
     }
     assert!(!tables.rows(&configured(), 0, 1)[0].via[0].is_of_switch);
+}
+
+fn entry(state: NeighbourState, address: &str, attributes: &[NeighbourAttribute]) -> NeighbourMessage {
+    let mut entry = xoff_netlink::neighbour(P1, address.parse().unwrap());
+    entry.header.state = state;
+    entry.attributes.extend_from_slice(attributes);
+    entry
+}
+
+#[test]
+fn neighbours_that_the_kernel_forwards_to_are_mirrored() {
+    use NeighbourState::{Delay, Failed, Incomplete, Noarp, None, Permanent, Probe, Reachable, Stale};
+    let multicast = MacAddr([3, 0xbf, 10, 2, 0, 50]);
+    for mac in [mac(7), multicast] {
+        let address = NeighbourAttribute::LinkLayerAddress(mac.0.to_vec());
+        let read = |state| {
+            let entry = entry(state, "10.1.0.7", std::slice::from_ref(&address));
+            let (_, _, station) = crate::router::messages::neighbour(&entry).unwrap();
+            station.map(|station| (station.mac, station.is_fixed))
+        };
+        for state in [Reachable, Stale, Delay, Probe] {
+            assert_eq!(read(state), Some((mac, false)), "{state}");
+        }
+        for state in [Permanent, Noarp] {
+            assert_eq!(read(state), Some((mac, true)), "{state}");
+        }
+        for state in [Incomplete, Failed, None] {
+            assert_eq!(read(state), Option::None, "{state}");
+        }
+        for group in ["224.0.0.22", "ff02::16"] {
+            let entry = entry(Noarp, group, std::slice::from_ref(&address));
+            assert!(crate::router::messages::neighbour(&entry).is_none(), "{group}");
+        }
+    }
+}
+
+#[test]
+fn report_of_used_neighbour_changes_no_fixed_entry_or_flag() {
+    use crate::router::messages::use_flags;
+    let flags_for = |state, flags: NeighbourFlags, extended| {
+        let mut entry = entry(state, "10.1.0.7", &[NeighbourAttribute::ExtFlags(extended)]);
+        entry.header.flags = flags;
+        use_flags(Some(&entry))
+    };
+    let (use_, learned) = (NeighbourFlags::Use, NeighbourFlags::ExtLearned);
+    let (none, no_extended) = (NeighbourFlags::empty(), NeighbourExtFlags::empty());
+    for state in [NeighbourState::Permanent, NeighbourState::Noarp] {
+        assert_eq!(flags_for(state, learned, no_extended), None, "{state}");
+    }
+    for state in [NeighbourState::Stale, NeighbourState::Failed] {
+        assert_eq!(flags_for(state, none, no_extended), Some(use_));
+        assert_eq!(flags_for(state, learned | NeighbourFlags::Router, no_extended), Some(use_ | learned));
+        assert_eq!(flags_for(state, none, NeighbourExtFlags::Managed), None);
+    }
+    assert_eq!(use_flags(None), Some(use_), "no entry");
 }
 
 #[test]
