@@ -5,7 +5,7 @@ use xoff_flow_control::punt_reason::PuntReason;
 use xoff_flow_control::settings::{FlowControl, Lldp};
 use xoff_wire::cnm::Cnm;
 use xoff_wire::header::Header;
-use xoff_wire::mac_control::{MacControl, MacControlError};
+use xoff_wire::mac_control::{DESTINATION, MacControl, MacControlError};
 use xoff_wire::units::{CLASSES, ClassSet, PortId, Quanta};
 use xoff_wire::{lacp, lldp};
 
@@ -71,7 +71,7 @@ impl Switch {
 
     fn obey_control(&mut self, port: PortId, header: &Header, head: &[u8]) -> Result<(), MacControlError> {
         let peer = header.src.to_number();
-        let (named, times, obeyed) = match MacControl::parse(header, head)? {
+        let (named, times, obeyed) = match self.parse_control(port, header, head)? {
             MacControl::Pfc(pfc) => {
                 let is_list = self.obey_list(port, &pfc, head, peer)?;
                 let is_done = is_list || self.obey_rates(port, &pfc, head)?;
@@ -83,8 +83,8 @@ impl Switch {
             }
             MacControl::Pause(time) => {
                 self.counters.port(port).pause_frames_received.add(1);
-                let obeys = self.ports[port.index()].settings.flow_control == FlowControl::Pause8023x;
-                (ClassSet::ALL, [time; CLASSES], if obeys { ClassSet::ALL } else { ClassSet::NONE })
+                let obeyed = if self.obeys_8023x(port) { ClassSet::ALL } else { ClassSet::NONE };
+                (ClassSet::ALL, [time; CLASSES], obeyed)
             }
         };
         if !obeyed.is_empty() {
@@ -94,6 +94,27 @@ impl Switch {
             self.counters.port(port).pause_frames_ignored.add(1);
         }
         Ok(())
+    }
+
+    /// Parses a MAC control frame. PAUSE may also be addressed to the port itself (802.3 Annex 31B), PFC may not.
+    fn parse_control(
+        &self,
+        port: PortId,
+        header: &Header,
+        head: &[u8],
+    ) -> Result<MacControl, MacControlError> {
+        let is_own = header.dst == self.ports[port.index()].settings.mac;
+        if !is_own || !self.obeys_8023x(port) {
+            return MacControl::parse(header, head);
+        }
+        match MacControl::parse(&Header { dst: DESTINATION, ..*header }, head) {
+            Ok(MacControl::Pfc(_)) => Err(MacControlError::WrongDestination),
+            other => other,
+        }
+    }
+
+    fn obeys_8023x(&self, port: PortId) -> bool {
+        self.ports[port.index()].settings.flow_control == FlowControl::Pause8023x
     }
 
     pub(super) fn obeys(&self, port: PortId) -> ClassSet {

@@ -207,6 +207,30 @@ fn pfc_frame_to_wrong_address_is_ignored() {
     }
 }
 
+#[test] // proves: pause-modes
+fn only_802_3x_port_obeys_pause_to_its_own_address() {
+    let frames = |plan: &SwitchPlan| {
+        let pause = MacControl::Pause(Quanta(0xffff)).encode(MacAddr([2; 6]));
+        [pause, xoff_bytes()].map(|mut bytes| {
+            bytes[..6].copy_from_slice(&plan.settings.ports[0].mac.0);
+            bytes
+        })
+    };
+    let mut plan = gigabit();
+    for bytes in frames(&plan) {
+        let star = changes_nothing(plan.clone(), C3, &bytes);
+        assert_eq!(malformed(&star, MacControlError::WrongDestination), 1);
+    }
+    plan.each_port(|port| port.flow_control = FlowControl::Pause8023x);
+    let [pause, pfc] = frames(&plan);
+    assert_eq!(malformed(&changes_nothing(plan.clone(), C3, &pfc), MacControlError::WrongDestination), 1);
+    let (mut star, _) = busy(plan, C3);
+    star.inject(0, &pause);
+    star.run_for(Nanos::from_micros(100));
+    assert_eq!(star.switch().counters.port(PortId(0)).pause_frames_received.get(), 1);
+    assert!(star.switch().worker(PortId(0)).paused(PortId(0)).classes() == ClassSet::ALL);
+}
+
 #[test]
 fn truncated_pfc_frame_is_ignored() {
     let star = changes_nothing(gigabit(), C3, &xoff_bytes()[..33]);

@@ -43,7 +43,8 @@ fn received_802_3x_pause_stops_all_classes() {
     let (a, b) = (bed.host(1), bed.host(2));
     b.send(frame(b, a, 0, 0)); // learned
     b.send(frames::pfc(b.mac(), &[(5, 65535)])); // ignored at an 802.3x port
-    b.send(frames::pause(b.mac(), 65535));
+    let own = bed.port(2).mac(); // as valid as the group address
+    b.send([&own.0, &frames::pause(b.mac(), 65535)[6..]].concat());
     wait_for("the pause", || (0..8).all(|class| switch.class(2, class).pause_received.now).then_some(()));
     (0..8).for_each(|class| a.send(a.to(b).tag(class, 0).numbered(class.into()).build_len(900)));
     (8..10).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(900)));
