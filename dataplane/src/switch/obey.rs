@@ -71,7 +71,8 @@ impl Switch {
 
     fn obey_control(&mut self, port: PortId, header: &Header, head: &[u8]) -> Result<(), MacControlError> {
         let peer = header.src.to_number();
-        let (named, times, obeyed) = match self.parse_control(port, header, head)? {
+        let control = self.parse_control(port, header, head)?;
+        let (named, times, obeyed) = match control {
             MacControl::Pfc(pfc) => {
                 let is_list = self.obey_list(port, &pfc, head, peer)?;
                 let is_done = is_list || self.obey_rates(port, &pfc, head)?;
@@ -91,7 +92,12 @@ impl Switch {
             self.count_obeyed(port, peer);
             self.pause_classes(port, obeyed, &times);
         } else if !named.is_empty() {
-            self.counters.port(port).pause_frames_ignored.add(1);
+            let counters = self.counters.port(port);
+            counters.pfc_classes_ignored.set(match control {
+                MacControl::Pfc(pfc) => pfc.classes.0.into(),
+                MacControl::Pause(_) => 0,
+            });
+            counters.pause_frames_ignored.add(1);
         }
         Ok(())
     }

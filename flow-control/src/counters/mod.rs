@@ -41,6 +41,8 @@ pub struct PortCounters {
     pub pause_frames_received: Counter,
     /// Well-formed pause frames whose classes the port does not obey.
     pub pause_frames_ignored: Counter,
+    /// Classes that the last ignored PFC frame named, as bits; zero if PAUSE was ignored last.
+    pub pfc_classes_ignored: Counter,
     pub malformed_control: [Counter; MacControlError::COUNT],
     /// Frames whose DSCP gives a lossy class, although their PCP maps to a lossless one. Not every frame of a
     /// micro-flow (identical headers) is counted.

@@ -3,13 +3,14 @@ use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{FlowControl, LoopDetection, WatchdogSettings};
 use xoff_wire::MacControlError;
-use xoff_wire::units::{Class, PortId};
+use xoff_wire::units::{Class, ClassSet, PortId};
 
 use super::super::external_losses::ExternalLosses;
 use super::super::judged::UNFINISHED_CHECKSUM;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
 use super::lacp;
+use super::mismatch::pause_mismatch;
 use super::paused::{PERCENT_MIN, WINDOW};
 use crate::lldp::mismatch::MismatchKind;
 use xoff_config::format::span;
@@ -176,9 +177,9 @@ const PEER_LATE: ConditionKind = ConditionKind {
 const PAUSE_UNKNOWN: ConditionKind = ConditionKind {
     event: "pause-mismatch",
     is_loss: false,
-    began: "the peer sends pause frames that `pause` of the port forbids; they are not obeyed",
-    goes_on: "the peer still sends pause frames that `pause` of the port forbids; they are not obeyed",
-    over: "the peer has stopped sending pause frames that `pause` of the port forbids",
+    began: "the peer sends pause frames that the port does not obey",
+    goes_on: "the peer still sends pause frames that the port does not obey",
+    over: "the peer has stopped sending pause frames that the port does not obey",
     counted: "pause frames",
     end: End::AfterQuiet,
 };
@@ -365,18 +366,22 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let fast =
         Condition::new(&PEER_FAST, place(None), move |view, _| view.ports[id.index()].overspeed_bytes.get());
     let flow_control = view.settings().ports[id.index()].flow_control;
-    let unknown = Condition::new(&PAUSE_UNKNOWN, place(None), move |view, _| {
-        let counters = view.counters.port(id);
-        match flow_control {
-            FlowControl::Pfc { .. } => counters.pause_frames_received.get(),
-            FlowControl::Pause8023x => counters.pfc_frames_received.get(),
-            FlowControl::Ignore => 0,
+    let unknown = Condition::new(&PAUSE_UNKNOWN, place(None), move |view, _| match flow_control {
+        FlowControl::Pfc { .. } | FlowControl::Pause8023x => {
+            view.counters.port(id).pause_frames_ignored.get()
         }
+        FlowControl::Ignore => 0,
+    })
+    .saying(move |view| {
+        let classes = view.counters.port(id).pfc_classes_ignored.get();
+        pause_mismatch(flow_control, ClassSet(u8::try_from(classes).unwrap_or(0)))
     });
-    let malformed = Condition::new(&MALFORMED, place(None), move |view, _| {
-        let refused = MacControlError::ALL.into_iter().zip(&view.counters.port(id).malformed_control);
-        let malformed = refused.filter(|(reason, _)| *reason != MacControlError::UnknownOpcode);
-        malformed.map(|(_, counter)| counter.get()).sum()
+    let malformed = MacControlError::ALL.into_iter().filter(|it| *it != MacControlError::UnknownOpcode);
+    let malformed = malformed.map(|reason| {
+        Condition::new(&MALFORMED, place(Some(reason.name().into())), move |view, _| {
+            view.counters.port(id).malformed_control[reason.index()].get()
+        })
+        .saying(move |_| Some(reason.to_string()))
     });
     let other = Condition::new(&OTHER_CONTROL, place(None), move |view, _| {
         view.counters.port(id).malformed_control[MacControlError::UnknownOpcode.index()].get()
@@ -408,8 +413,8 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let filter = Condition::new(&FILTER_DETACHED, place(None), |_, _| 0)
         .lasting(move |view| view.ports[id.index()].unfiltered.get().is_some())
         .saying(move |view| view.ports[id.index()].unfiltered.get());
-    let others = [filter, found, duplicate, fast, unknown, malformed, other, overruled, checksum, too_long];
-    unseen.into_iter().chain(others).chain(differs).collect()
+    let others = [filter, found, duplicate, fast, unknown, other, overruled, checksum, too_long];
+    unseen.into_iter().chain(others).chain(malformed).chain(differs).collect()
 }
 
 fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {

@@ -4,6 +4,7 @@
 mod conditions;
 mod lacp;
 mod meter;
+mod mismatch;
 mod paused;
 
 use std::collections::BTreeMap;

@@ -100,7 +100,7 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
         look(2);
         view.counters.class(PortId(0), CLASS).late_frames.add(12);
         look(3);
-        view.counters.port(PortId(0)).pause_frames_received.add(4);
+        view.counters.port(PortId(0)).pause_frames_ignored.add(4);
         look(4);
         view.counters.port(PortId(1)).loops.add(1);
         view.counters.port(PortId(1)).loop_macs[0].set(0x02_00_00_00_00_0a);
@@ -126,7 +126,10 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
         &["the peer sends faster than the configured `speed`", "bytes too many: 5,000,000", "port=left"],
     );
     has(&lines[2], &["the peer still sends while it is paused", "frames too late: 12", "class=3"]);
-    has(&lines[3], &["that `pause` of the port forbids", "pause frames: 4"]);
+    has(
+        &lines[3],
+        &["pause frames that the port does not obey", "pause frames: 4", "PAUSE (802.3x) at a port with PFC"],
+    );
     let line = |word: &str| lines.iter().find(|line| line.contains(word)).unwrap();
     has(
         line("event=loop"),
@@ -204,6 +207,40 @@ fn missing_egress_filter_is_logged_until_it_is_back() {
         &["cannot be attached again", "; cannot attach the egress filter again for r0 ", "port=right"],
     );
     has(over, &["event=filter-detached", "phase=over"]);
+}
+
+#[test] // proves: log
+fn ignored_pauses_are_logged_with_their_lossy_classes() {
+    let lines = logged(|look, view| {
+        let port = view.counters.port(PortId(0));
+        for (second, classes) in [(1, 1 << 4), (30, 1 << 4 | 1 << 5)] {
+            port.pfc_frames_received.add(7);
+            port.pfc_classes_ignored.set(classes);
+            port.pause_frames_ignored.add(7);
+            (second..second + 20).for_each(&mut *look);
+        }
+        port.pfc_frames_received.add(9); // a lossless class as well
+        look(60);
+    });
+    let [began, over, began_again, _] = &lines[..] else { panic!("{lines:#?}") };
+    let one = "PFC for class 4, which is lossy here";
+    has(began, &["WARN", "pause frames: 7", one, "event=pause-mismatch", "port=left"]);
+    has(over, &["phase=over", one]);
+    has(began_again, &["phase=began", "PFC for classes 4, 5, which are lossy here"]);
+}
+
+#[test] // proves: log
+fn malformed_control_is_logged_once_per_reason() {
+    let lines = logged(|look, view| {
+        let malformed = &view.counters.port(PortId(1)).malformed_control;
+        malformed[MacControlError::WrongDestination.index()].add(3);
+        look(1);
+        malformed[MacControlError::Truncated.index()].add(1);
+        (2..=30).for_each(look);
+    });
+    assert_eq!(lines.iter().filter(|line| line.contains("phase=began")).count(), 2, "{lines:#?}");
+    has(&lines[0], &["another destination than 01:80:c2:00:00:01", "frames: 3", "cause=wrong_destination"]);
+    has(&lines[1], &["ends before its last field", "event=malformed-control", "cause=truncated"]);
 }
 
 #[test] // proves: lacp
