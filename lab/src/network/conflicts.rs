@@ -97,10 +97,8 @@ fn refuse_routes(
     for (own, addresses, key) in families {
         if let Some((Route { to, device }, address)) = first_taking(routes, own, &addresses) {
             return Err(NetworkError::RouteExists {
-                host: host.name.clone(),
-                place: place(host),
-                route: format!("{}/{}", to.0, to.1),
-                device: device.clone(),
+                host: format!("{} ({})", host.name, place(host)),
+                route: format!("{}/{} at {device}", to.0, to.1),
                 to: address.to_string(),
                 key,
             });

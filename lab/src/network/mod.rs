@@ -84,12 +84,12 @@ pub enum NetworkError {
     #[diagnostic(help("give each host its own namespace; a [[link]] gives a host a second device"))]
     SameNamespace { first: String, second: String, place: String },
     #[error(
-        "host {host}: its namespace ({place}) has a route to {route} at {device} already, so frames to {to} would leave by that route"
+        "host {host}: its namespace has a route to {route} already, so frames to {to} would leave by that route"
     )]
     #[diagnostic(help(
         "give the hosts of this segment addresses of another network by the key `{key}`, or remove the route in the namespace"
     ))]
-    RouteExists { host: String, place: String, route: String, device: String, to: String, key: &'static str },
+    RouteExists { host: String, route: String, to: String, key: &'static str },
     #[error("the agent of host {host} {what}; its messages are printed above, or in the log")]
     #[diagnostic(help("`nic = false` starts the host without an agent; its kernel then ignores pauses"))]
     NoAgent { host: String, what: &'static str },
