@@ -25,7 +25,8 @@ use crate::unix_socket;
 const UNIX: &str = "unix:";
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 const PAGES: [&str; 6] = ["metrics", "status", "healthz", "log", "addresses", "routes"];
-pub(crate) const LO_IS_DOWN: &str = "the device lo of this network namespace is down, so loopback addresses are unreachable; run `ip link set lo up`";
+pub(crate) const LO_IS_DOWN: &str = "the device lo of this network namespace is down, so loopback addresses are \
+     unreachable; run `ip link set lo up`";
 
 /// Parses a switch's URL; adds `http://` if it has no scheme.
 pub fn url(text: &str) -> Result<String, String> {

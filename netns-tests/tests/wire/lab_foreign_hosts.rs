@@ -38,7 +38,8 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} &&
                   for try in $(seq 100); do xoff lab exec gone -- true || break; sleep 0.1; done &&
-                  ! xoff lab exec gone -- true && ! xoff lab restart --agent gone && {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 &&
+                  ! xoff lab exec gone -- true && ! xoff lab restart --agent gone &&
+                  {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 &&
                   {{ xoff lab status --json >{json}; test $? -eq 2; }}", mortal.id());
     let output = run(&file, &[], &script);
     mortal.wait().unwrap();

@@ -1,6 +1,7 @@
 //! Other programs change the device or the limits of an agent: name, address, offloads, XDP program, and open files.
 
 use std::fs;
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
@@ -132,7 +133,12 @@ fn agent_at_limit_of_open_files_keeps_its_device() {
     run(&wire, "prlimit", &format!("--pid {} --nofile=8:", agent.id()));
     run(&wire, "ethtool", "-K eth0 tx on");
     run(&wire, "ip", "link set dev eth0 mtu 1400");
+    let client = wire.namespace().run(|| TcpStream::connect("127.0.0.1:9465").unwrap());
+    wait_for("the refused client", || {
+        agent.stderr().contains("cannot accept an HTTP connection").then_some(())
+    });
     thread::sleep(Duration::from_secs(2)); // in which the agent checks its device
+    drop(client);
     run(&wire, "prlimit", &format!("--pid {} --nofile=1024:", agent.id()));
     wait_for("the repair", || {
         (agent.get("/healthz").is_some() && agent.status().offload_repairs == 1).then_some(())
