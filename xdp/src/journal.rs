@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::LazyLock;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,12 @@ use xoff_ebpf::Claim;
 use xoff_wire::units::MacAddr;
 
 use crate::sys;
+
+/// Read only once, because reading fails at the limit of open files.
+static BOOT: LazyLock<String> = LazyLock::new(|| {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
+});
 
 /// Kind of process that changes a device: switch or agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +85,7 @@ impl Journal {
             return Left::unreadable(device);
         };
         let written_for = (page.boot.as_str(), page.namespace, page.permanent_address);
-        if written_for != (boot().as_str(), self.namespace, self.permanent_address) {
+        if written_for != (BOOT.as_str(), self.namespace, self.permanent_address) {
             return Left::Nothing;
         }
         if page.owner != self.owner {
@@ -101,7 +108,7 @@ impl Journal {
 
     fn page(&self, changes: &impl Serialize) -> io::Result<Vec<u8>> {
         let Journal { owner, namespace, permanent_address } = *self;
-        let page = Page { boot: boot(), namespace, permanent_address, owner, changes };
+        let page = Page { boot: BOOT.clone(), namespace, permanent_address, owner, changes };
         serde_json::to_vec(&page).map_err(io::Error::other)
     }
 
@@ -117,10 +124,6 @@ impl<T> Left<T> {
              `tc qdisc show dev {device}` and `ethtool -k {device}`, and correct the settings by hand"
         ))
     }
-}
-
-fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -142,7 +145,7 @@ mod tests {
         assert_eq!(read::<u32>(Journal { owner: Owner::Host, ..JOURNAL }, &page), Left::Other);
         assert_eq!(read::<u32>(Journal { namespace: 8, ..JOURNAL }, &page), Left::Nothing);
         assert_eq!(read::<u32>(Journal { permanent_address: 2, ..JOURNAL }, &page), Left::Nothing);
-        let text = String::from_utf8(page).unwrap().replacen(&boot(), "another", 1);
+        let text = String::from_utf8(page).unwrap().replacen(BOOT.as_str(), "another", 1);
         assert_eq!(read::<u32>(JOURNAL, text.as_bytes()), Left::Nothing);
     }
 
