@@ -402,7 +402,8 @@ impl Agent {
                 tracing::warn!("the guard process ended unexpectedly; the agent started another one");
             }
             Some(Err(error)) => tracing::error!(
-                "the guard process ended, and another one cannot be started: {error}; the agent tries again in a second"
+                "the guard process ended, and another one cannot be started: {}; the agent tries again in a second",
+                name_file_limit(error)
             ),
         }
         if !events.opened.is_empty() {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Agent, AgentError};
 use crate::facts::xdp_warning;
+use crate::guard::now;
 
 impl Agent {
     pub(super) fn follow_device(&mut self) -> Result<(), AgentError> {
@@ -26,15 +27,18 @@ impl Agent {
             self.view.address.set(device.address.to_number());
             tracing::info!(address = %device.address, "the device's address has changed");
         }
-        self.follow_program(device.program);
+        self.follow_program(device.program)?;
         self.follow_offloads()
     }
 
-    fn follow_program(&self, program: Option<u32>) {
+    fn follow_program(&mut self, program: Option<u32>) -> Result<(), AgentError> {
         let number = program.map_or(0, u64::from);
         if number == self.view.xdp_program.get() {
-            return;
+            return Ok(());
         }
+        // Count the pauses that came before the program, so that none of them seems to have passed it.
+        self.receive()?;
+        self.publish(now());
         self.view.pauses_before.set(self.view.pauses_received());
         self.view.xdp_program.set(number);
         let device = self.view.device.get();
@@ -44,6 +48,7 @@ impl Agent {
                 tracing::info!(%device, "the XDP program was removed; MAC control reaches the agent again")
             }
         }
+        Ok(())
     }
 
     fn follow_offloads(&mut self) -> Result<(), AgentError> {
