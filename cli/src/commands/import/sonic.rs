@@ -298,12 +298,13 @@ impl<'a> Db<'a> {
             if let Some(wred) = wred
                 .filter(|it| text(it, "ecn").is_some_and(|ecn| ecn.contains("all") || ecn.contains("green")))
             {
+                let place = format!("WRED_PROFILE at {name}|{class}");
                 let limits = [("ecn_min", "green_min_threshold"), ("ecn_max", "green_max_threshold")];
                 for (key, of) in limits {
-                    let bytes = self.number::<u64>(wred, of, &format!("WRED_PROFILE at {name}|{class}"));
+                    let bytes = self.number::<u64>(wred, of, &place);
                     bytes.into_iter().for_each(|bytes| set(Some(class), key, format!("\"{bytes}B\"")));
                 }
-                let percent = text(wred, "green_drop_probability").and_then(|it| it.parse::<f64>().ok());
+                let percent = self.number::<u8>(wred, "green_drop_probability", &place).map(f64::from);
                 percent
                     .into_iter()
                     .for_each(|it| set(Some(class), "ecn_probability", format!("{:?}", it / 100.0)));

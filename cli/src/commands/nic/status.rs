@@ -84,7 +84,7 @@ fn render(status: &NicStatus) -> String {
     }
     if status.offload_repairs > 0 {
         text += &format!(
-            "offloads turned off again after another program changed them: {} times\n",
+            "offloads set again after another program changed them: {} times\n",
             grouped(status.offload_repairs)
         );
     }

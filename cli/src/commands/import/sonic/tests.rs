@@ -155,6 +155,7 @@ fn sonic_keys_and_values_that_no_port_can_have_are_named() {
         "Ethernet0|9": { "profile": "NULL" },
         "Ethernet9|3": { "profile": "NULL" }
     });
+    odd["WRED_PROFILE"]["w"]["green_drop_probability"] = json!("five");
     odd["PFC_WD"]["Ethernet77"] = json!({ "detection_time": "400" });
     let text = converted(&odd).unwrap();
     for note in [
@@ -165,6 +166,7 @@ fn sonic_keys_and_values_that_no_port_can_have_are_named() {
         "Ethernet0|9 of BUFFER_PG, which names no port",
         "Ethernet9|3 of BUFFER_PG",
         "Ethernet77 of PFC_WD",
+        "green_drop_probability = five of WRED_PROFILE at Ethernet0|3",
     ] {
         assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
     }
