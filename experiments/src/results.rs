@@ -32,7 +32,7 @@ impl Table {
         names.join(",") + "\n"
     }
 
-    /// Returns a column's index in the table's rows. Panics if the table has no such column.
+    /// Panics if the table has no such column.
     pub fn at(&self, name: &str) -> usize {
         self.columns.iter().position(|column| column.name == name).expect("unknown column")
     }

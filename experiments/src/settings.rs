@@ -102,7 +102,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies a table. User settings of the original then change the copy, too.
+    /// User settings of the original then change the copy, too.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);

@@ -123,7 +123,7 @@ impl Gate {
         }
     }
 
-    /// Returns the paused flows if they have changed since the last call, else `None`.
+    /// Returns the paused flows if they have changed since the last call.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
@@ -190,7 +190,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counts. Durations include running pauses up to `now`.
+    /// Durations include running pauses up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;

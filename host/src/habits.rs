@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Default of the maximum time that streams catch up after their host itself was late.
+/// Default of `SenderSettings::catch_up`.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
 /// Default minimum sleep of a host while it has traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);

@@ -26,7 +26,7 @@ pub struct Limiter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Nanoseconds since the host began.
+    /// Since the host began.
     pub at_ns: u64,
     /// Rate on the line in Mb/s, preamble and gap included.
     pub mbps: f64,
@@ -66,7 +66,6 @@ impl Limiter {
         self.pace.free_at()
     }
 
-    /// Returns whether the limit is below the line rate.
     #[inline]
     #[must_use]
     pub fn is_limiting(&self) -> bool {

@@ -59,7 +59,6 @@ impl Notices {
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Processes a CNM. Returns the number of its rate limiter, and its feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))

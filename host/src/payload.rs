@@ -71,7 +71,7 @@ pub struct Stamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     pub id: u32,
-    /// UDP payload of the flow in bytes.
+    /// UDP payload of the flow.
     pub bytes: u32,
     pub frames: u32,
     /// Time from which on the flow could be sent, 48 bits, in nanoseconds.
@@ -115,7 +115,7 @@ impl Template {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// Returns the UDP payload in bytes of a frame of `frame_len` bytes, without FCS.
+    /// `frame_len` is without FCS.
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
@@ -135,7 +135,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Does what [`Template::write`] does, with another UDP source port.
+    /// As [`Template::write`], with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);

@@ -28,9 +28,9 @@ pub struct HostReport {
     pub sender: u16,
     pub line_mbps: f64,
     pub elapsed_ns: u64,
-    /// Longest time in nanoseconds for which the host's program was not scheduled.
+    /// Longest time for which the host's program was not scheduled.
     pub longest_gap_ns: u64,
-    /// Median delay in nanoseconds of the program's wakeups.
+    /// Median delay of the program's wakeups.
     #[serde(default)]
     pub usual_gap_ns: u64,
     pub sent: Vec<SentStream>,
@@ -102,7 +102,6 @@ pub struct FlowReport {
 pub struct FlowBucket {
     /// Upper limit of the sizes in bytes (exclusive); `None` for the last range.
     pub below_bytes: Option<u32>,
-    /// Completion times of flows in nanoseconds.
     pub completion_ns: Distribution,
 }
 

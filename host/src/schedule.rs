@@ -8,7 +8,6 @@ const FLOWS_ACTIVE_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A frame is due since this time.
     Since(Nanos),
     /// The next frame is due at this time at the earliest.
     At(Nanos),
@@ -57,7 +56,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates a stream's schedule. After a delay, the stream catches up for at most `catch_up`.
+    /// After a delay, the stream catches up for at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);

@@ -41,7 +41,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the frame's length in bytes, without FCS.
+    /// In bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len

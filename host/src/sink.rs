@@ -88,7 +88,7 @@ pub struct FlowsReceived {
 }
 
 impl Sink {
-    /// Creates a sink that is ready from `ready` on. If `promiscuous`, it accepts other addresses' frames.
+    /// If `promiscuous`, the sink accepts other addresses' frames.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -103,7 +103,7 @@ impl Sink {
         }
     }
 
-    /// Processes a frame of `frame_len` bytes (without FCS). Returns whether the frame is data for this host.
+    /// `frame_len` is without FCS. Returns whether the frame is data for this host.
     #[inline]
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
         match parse(header, head, frame_len as usize) {

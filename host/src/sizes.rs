@@ -27,7 +27,6 @@ xoff_wire::named! { Between {
 } }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[allow(missing_docs)] // the names say it
 pub enum SizesError {
     #[error(
         "line {line}: {text:?} is not a size in bytes to 128 GiB and a percentage or share, such as \"1500 62.5\""
@@ -59,26 +58,23 @@ const TABLES: [(&str, &str); 5] = [
 ];
 
 impl Sizes {
-    /// Returns a distribution with a single flow size.
     #[must_use]
     pub fn fixed(bytes: u64) -> Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
     }
 
-    /// Returns a uniform distribution from `least` to `most` bytes.
     #[must_use]
     pub fn uniform(least: u64, most: u64) -> Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// Returns a built-in table by name; `data/README.md` lists names and sources.
+    /// `data/README.md` lists names and sources.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
         Sizes::parse(text, between).ok()
     }
 
-    /// Yields the names of built-in tables.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|(name, _)| *name)
     }
@@ -112,7 +108,6 @@ impl Sizes {
         Ok(Sizes { points, between })
     }
 
-    /// Returns how sizes between two rows are interpolated.
     #[must_use]
     pub fn between(&self) -> Between {
         self.between
@@ -137,20 +132,18 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Returns the mean of a flow's cost, by numeric integration over all sizes in bytes.
+    /// Integrates numerically over all sizes in bytes.
     pub fn mean_of(&self, cost: impl Fn(u64) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several for each row, each evaluated at its middle
         let share = |step| (f64::from(step) + 0.5) / f64::from(STEPS);
         (0..STEPS).map(|step| cost(self.at(share(step)))).sum::<f64>() / f64::from(STEPS)
     }
 
-    /// Draws a random flow size in bytes.
     #[must_use]
     pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         self.at(rng.f64())
     }
 
-    /// Returns the mean flow size in bytes.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let before = std::iter::once(&(0.0, 0.0)).chain(&self.points);

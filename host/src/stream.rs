@@ -312,7 +312,7 @@ fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
     }
 }
 
-/// Maximum size of a flow in bytes: frames carry it as 32 bits.
+/// Frames carry a flow's size as 32 bits.
 const FLOW_MAX: u64 = u32::MAX as u64;
 
 const FLOW_SIZES: FileKind = FileKind {

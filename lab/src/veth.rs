@@ -102,7 +102,8 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Disable IPv6, so that the kernel sends nothing before the peer is ready. Ignore the error: a kernel without IPv6 lacks the setting.
+    // Disable IPv6, so that the kernel sends nothing before the peer is ready. A kernel without IPv6 lacks the
+    // setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {

@@ -41,7 +41,7 @@ pub struct Facts {
     pub leaf: Option<&'static str>,
     pub offloads: String,
     pub mac_control: MacControl,
-    /// Number of the XDP program at the device, which may consume MAC control.
+    /// It may consume MAC control.
     pub xdp_program: Option<u32>,
     /// RDMA devices, whose frames bypass the agent's queues.
     pub rdma: Vec<String>,

@@ -188,7 +188,7 @@ impl Guard {
     }
 }
 
-/// Guards the device with the index `ifindex`, which the agent passes because the device may be renamed; `device` is its name.
+/// `ifindex` finds the device even after a rename; `device` is for messages.
 pub fn run_guard(device: &str, ifindex: i32) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
     // Ignore signals: the guard must outlive its agent. The kernel sends SIGHUP to a stopped guard whose agent died.

@@ -60,9 +60,6 @@ pub(crate) struct Device {
 
 impl Device {
     /// Finds an interface with an Ethernet address.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses the list, as at the limit of open files.
     pub(crate) fn find(name: &str) -> io::Result<Option<Device>> {
         let interfaces = getifaddrs().map_err(|error| name_file_limit(error.into()))?;
         let mut named = interfaces.filter(|interface| interface.interface_name == name);

@@ -97,7 +97,7 @@ fn is_deaf(kind: &str) -> Option<bool> {
     }
 }
 
-/// Returns the names of the lowest devices below a virtual device, as far as they are in this namespace.
+/// Returns the lowest devices below a virtual device that are in this namespace.
 fn below(links: &[Listed], device: &Listed, depth: usize) -> Vec<String> {
     let is_below = |link: &&Listed| match device.kind.as_str() {
         "bridge" | "bond" | "team" => link.master == Some(device.index),

@@ -27,7 +27,7 @@ pub struct NicView {
     /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
-    /// Name of the device now; `settings` has the name at the start.
+    /// Present name; `settings` has the first one.
     pub device: Current<String>,
     pub(crate) address: Counter,
     pub leaf: &'static str,
@@ -47,7 +47,7 @@ pub struct NicView {
     pub(crate) defects: Counter,
     pub offload_repairs: Counter,
     pub(crate) offloads_changed: AtomicBool,
-    /// Number of the XDP program at the device; 0: none.
+    /// 0: none.
     pub(crate) xdp_program: Counter,
     /// Pause frames received when the XDP program was found.
     pub(crate) pauses_before: Counter,
@@ -182,7 +182,7 @@ impl NicView {
         counts.iter().map(|count| count.get()).sum()
     }
 
-    /// Returns a warning while an XDP program is at the device that has passed no pause yet.
+    /// Warns of an XDP program that has passed no pause yet.
     fn hidden_pauses(&self) -> Option<String> {
         let program = u32::try_from(self.xdp_program.get()).ok().filter(|&program| program != 0)?;
         let has_passed = self.pauses_received() > self.pauses_before.get();

@@ -95,7 +95,7 @@ impl Fabric {
 }
 
 impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
-    /// Installs the routing tables of `plan`, the fabric's plan. Panics if one of its switches does not exist.
+    /// Installs the routing tables of the fabric's `plan`. Panics if one of its switches does not exist.
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {

@@ -7,17 +7,17 @@ use crate::time::Picos;
 /// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Random hashes of tables and paths, and choice of ECN-marked frames.
+    /// Hashes of tables and paths, and choice of ECN-marked frames.
     Hash = 1,
-    /// Random receivers and flows of loads.
+    /// Receivers and flows of loads.
     Load = 2,
-    /// Random start times of flows.
+    /// Start times of flows.
     Start = 3,
-    /// Random samples of congestion points (QCN).
+    /// Samples of congestion points (QCN).
     Sample = 4,
-    /// Random link faults.
+    /// Link faults.
     Faults = 5,
-    /// Random driver stalls.
+    /// Driver stalls.
     Stalls = 6,
 }
 

@@ -183,8 +183,8 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Sends frames of the lengths `lens`, then of maximum length. At `delaying`, another frame starts toward the station,
-/// and delays the pause frame.
+/// Frames of maximum length follow those of `lens`. At `delaying`, another frame starts toward the station, and delays
+/// the pause frame.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));

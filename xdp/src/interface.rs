@@ -13,7 +13,6 @@ pub struct Interface {
     pub queues: u32,
     pub mtu: u32,
     pub loopback: bool,
-    /// True if frames of the interface have Ethernet headers.
     pub ethernet: bool,
     /// Kind and name of the bridge or bond that contains the interface, such as `bridge br0`.
     pub master: Option<String>,
@@ -72,7 +71,7 @@ pub struct DeviceState {
     pub address: MacAddr,
     pub mtu: u32,
     pub is_running: bool,
-    /// Number of the XDP program that is attached in any mode.
+    /// XDP program attached in any mode.
     pub program: Option<u32>,
 }
 
@@ -89,7 +88,7 @@ impl DeviceReader {
         Ok(DeviceReader { ifindex, netlink: Netlink::open()? })
     }
 
-    /// Returns the device's state; `None` if the device was removed.
+    /// Returns `None` if the device was removed.
     pub fn read(&self) -> io::Result<Option<DeviceState>> {
         let link = self.netlink.link_at(self.ifindex)?;
         Ok(link.map(|Link { name, mac, mtu, running, program, .. }| DeviceState {

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// Starts a thread. If the system refuses it, the error names the limit to raise.
+/// If the system refuses the thread, the error names the limit to raise.
 pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error))
 }
@@ -18,7 +18,7 @@ pub fn thread_refused(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {threads}{or}"))
 }
 
-/// Returns `error` with the limit to raise, if the process or the system has too many open files.
+/// Adds the limit to raise to an error about too many open files.
 #[must_use]
 pub fn name_file_limit(error: io::Error) -> io::Error {
     let remedy = match error.raw_os_error() {

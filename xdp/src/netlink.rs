@@ -31,7 +31,6 @@ pub(crate) struct Link {
     pub(crate) program: Option<u32>,
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
-    /// True if frames of the device have Ethernet headers.
     pub(crate) ethernet: bool,
     pub(crate) master: Option<u32>,
     /// Index of the device below this one; `None` if there is none in this network namespace.

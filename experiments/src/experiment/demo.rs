@@ -17,8 +17,7 @@ use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Share of its line rate that the congested port must carry. If it carries less, the machine is too slow for this
-/// rate.
+/// Share of its line rate that the congested port must carry, or the machine is too slow for this rate.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
@@ -162,7 +161,7 @@ pub struct Victim {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Smallest unused headroom of any port in bytes; `None` if no port has headroom.
+    /// `None` if no port has headroom.
     pub least_free_bytes: Option<u64>,
 }
 

@@ -155,7 +155,7 @@ pub enum Size {
     File(PathBuf),
 }
 
-/// Settings of a load. Keys that its kind lacks keep their defaults.
+/// Keys that its kind lacks keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
     pub name: String,

@@ -69,7 +69,7 @@ pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
     pub point: Vec<(String, String)>,
-    /// Duration of a run; with `None`, it ends with the last flow.
+    /// With `None`, a run ends with the last flow.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
     /// Begin of a run, whose flows are not counted.
@@ -87,7 +87,7 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// Interval of samples; `None` means one sample at the end.
+    /// `None` means one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
     pub throughput_flows: u32,

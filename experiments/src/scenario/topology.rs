@@ -139,7 +139,7 @@ pub struct PortLine {
     pub gfc: bool,
 }
 
-/// Settings of a fabric. Keys that its kind lacks keep their defaults.
+/// Keys that its kind lacks keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,

@@ -136,7 +136,7 @@ impl Scoreboard {
         self.duplicates = self.duplicates.min(self.len().saturating_sub(self.lost.max(1)));
     }
 
-    /// Marks a segment as acknowledged selectively. Returns its former state if it was not yet marked.
+    /// Returns the segment's former state if it was not yet marked.
     pub(super) fn sack(&mut self, segment: u32) -> Option<Sent> {
         let sent = self.get_mut(segment).filter(|sent| !sent.is_sacked)?;
         let before = *sent;
@@ -147,7 +147,7 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Marks a segment or its retransmission as lost. Returns whether it was in flight.
+    /// Returns whether the segment or its retransmission was in flight.
     pub(super) fn lose(&mut self, segment: u32) -> bool {
         let Some(sent) = self.get_mut(segment).filter(|sent| !sent.is_sacked) else { return false };
         let (was_lost, was_resent) = (sent.is_lost, sent.is_resent);

@@ -139,7 +139,7 @@ impl Sender {
         self.timeouts
     }
 
-    /// Returns the congestion window, in segments.
+    /// In segments.
     #[must_use]
     pub const fn window(&self) -> u32 {
         self.window

@@ -51,7 +51,7 @@ pub struct HostOptions {
     pub obey_802_3x: bool,
     pub obey_flows: bool,
     pub obey_rates: bool,
-    /// Maximum time that streams catch up after the host itself was late.
+    /// See `SenderSettings::catch_up`.
     pub catch_up: Nanos,
     pub promiscuous: bool,
     /// True if the host announces its address to switches by gratuitous ARP.

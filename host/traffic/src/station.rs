@@ -30,7 +30,7 @@ impl Station {
         Station::with(device, ring, ReceiveChunks::Whole)
     }
 
-    /// Does what [`Station::open`] does, with time stamps for [`Station::receive_stamped`].
+    /// As [`Station::open`], with time stamps for [`Station::receive_stamped`].
     pub fn open_stamped(device: &str, ring: u32) -> Result<Station, XdpError> {
         Station::with(device, ring, ReceiveChunks::Stamped)
     }
@@ -80,7 +80,7 @@ impl Station {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Appends received frames to `frames`, and refills the receive ring. Returns whether more frames may be pending.
+    /// Refills the receive ring. Returns whether more frames may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));

@@ -25,8 +25,7 @@ impl Network {
         at_agents.chain(at_lines).collect()
     }
 
-    /// Returns the arguments of the agent at a device of `host`. Settings that neither the host nor its agent file gives are those of the
-    /// switch port.
+    /// Settings that neither the host nor its agent file gives are those of the switch port.
     #[must_use]
     pub fn agent_arguments(&self, host: &Host, interface: usize) -> Vec<(String, String)> {
         let own = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);

@@ -108,7 +108,7 @@ impl Network {
         Network::load_like(None, path, machine)
     }
 
-    /// Reads the lab file. For a reload, `like` is the running network, which may differ only in settings of switches.
+    /// For a reload, `like` is the running network, which may differ only in settings of switches.
     pub fn load_like(like: Option<&Network>, path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();

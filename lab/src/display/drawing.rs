@@ -9,7 +9,7 @@ use super::screen::{between, classes, earlier, rate, volume};
 use crate::network::NetworkStatus;
 use crate::network::links::{EndStatus, LinkStatus};
 
-/// Draws the network. Wires show rates since the status `before`, or totals if it is `None`.
+/// Wires show rates since `before`, or totals.
 #[must_use]
 pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);

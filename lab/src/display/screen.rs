@@ -7,7 +7,7 @@ use crate::network::{NetworkStatus, purposes};
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Formats the lab's status for a terminal. Shows rates since the status `before`, or totals if it is `None`.
+/// Shows rates since `before`, or totals.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);

@@ -64,7 +64,7 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Restarts the agents of a host; returns those that crashed. Lost frames are no failure: removed queues lose their frames.
+    /// Returns the agents that crashed. Lost frames are no failure: removed queues lose their frames.
     pub(super) fn restart(
         &mut self,
         network: &Network,

@@ -1,4 +1,4 @@
-//! Refuses a lab whose devices and addresses collide with those that the existing namespaces of hosts have already.
+//! Refuses a lab if an existing namespace of a host has its device, or a route that would take frames to its hosts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::{LabError, Namespace, marks};
 const MAIN: u32 = 254;
 const LOCAL: u32 = 255;
 
-/// Destination of a route, or network of an address, with the length of its prefix.
+/// Network, and length of its prefix.
 type Prefix = (IpAddr, u8);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,6 @@ struct Existing {
     routes: Vec<Route>,
 }
 
-/// Refuses a device that exists in a host's namespace already, and a route of that namespace that would take frames to hosts of the lab.
 /// Only warns of a route that the lab's network hides in part.
 pub(super) fn refuse<'a>(
     network: &Network,
@@ -121,7 +120,7 @@ fn refuse_routes(
     Ok(())
 }
 
-/// Returns the route with the shortest prefix that the kernel may prefer to the lab's route for one of the `addresses`, and that address.
+/// Returns the shortest route that the kernel may prefer to the lab's for one of `addresses`, and that address.
 fn first_taking<'a>(
     routes: &'a [Route],
     own: Prefix,
@@ -181,7 +180,6 @@ impl Existing {
     }
 }
 
-/// Parses a route of the tables main and local.
 fn route_of(message: &RouteMessage, devices: &BTreeMap<u32, String>) -> Option<Route> {
     let header = &message.header;
     let mut to: IpAddr = match header.address_family {

@@ -130,8 +130,8 @@ impl RunningNetwork {
         }
     }
 
-    /// Returns the frames that arrived at each port's device and that the running switch did not receive, such as frames from before its
-    /// start. Frames between device and switch make a reading too large, so the least of several readings is the best one.
+    /// Returns the frames at each port's device that the running switch did not receive, such as those before its start. Frames between
+    /// device and switch make a reading too large, so the least of several is the best.
     fn missed(&self, switch: usize, view: &SwitchView) -> BTreeMap<String, i64> {
         let devices = self.devices_of(switch);
         let mut missed: BTreeMap<String, i64> = BTreeMap::new();

@@ -301,7 +301,7 @@ fn place(host: &Host, mark: &str, names: &str) -> Result<NodeNamespaces, Network
 
 fn fresh(name: &str, mark: &str, names: &str) -> Result<NodeNamespaces, NetworkError> {
     let namespace = Lab::new().namespace(name)?;
-    // A node reaches its own IPv6 addresses through lo. Ignore the error of a kernel without IPv6, which lacks the setting.
+    // A node reaches its own IPv6 addresses through lo. A kernel without IPv6 lacks the setting.
     let _ = namespace.sysctl("ipv6/conf/lo/disable_ipv6", "0");
     set_mark(&namespace, "lo", mark)?;
     furnished(namespace, names)
@@ -313,7 +313,6 @@ fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, Networ
     Ok(NodeNamespaces { entrance, namespace, held: None, origin: None })
 }
 
-/// Returns the name of the lab's device in the namespace of a host.
 pub(super) fn lab_device(host: &Host, interface: &Interface) -> String {
     match &host.place {
         Place::Tap(tap) => format!("x-{tap:.13}"),

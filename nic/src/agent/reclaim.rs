@@ -23,7 +23,7 @@ impl Reclaim {
         now >= self.at
     }
 
-    /// Records that the root is another program's. Returns the time from which the agent may replace it.
+    /// Returns the time from which the agent may replace another program's root.
     pub(super) fn is_foreign(&mut self, now: Nanos) -> Nanos {
         if self.at == Nanos::NEVER {
             if now.since(self.last) >= QUIET {

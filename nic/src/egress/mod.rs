@@ -171,8 +171,8 @@ impl Egress {
         self.tree.grow(&mut self.tc)
     }
 
-    /// Turns off the offloads again that another program turned on, and returns their names. [`remove`](Self::remove) restores
-    /// that program's settings.
+    /// Sets offloads again that another program changed; returns their names. [`remove`](Self::remove) restores that program's
+    /// settings.
     pub fn repair_offloads(&mut self) -> Result<Vec<&'static str>, EgressError> {
         let device = self.tree.device().to_owned();
         let refused = |source| EgressError::system("cannot turn its offloads off again", &device, source);
@@ -495,7 +495,7 @@ pub fn index_of(device: &str) -> Result<i32, EgressError> {
     i32::try_from(index).map_err(|_| EgressError::NoSuchDevice { device: device.to_owned() })
 }
 
-/// Returns the error of a failed search. A refusal, as at the limit of open files, does not mean that the device is missing.
+/// A refusal, as at the limit of open files, does not mean that the device is missing.
 fn not_found(device: &str, error: Errno) -> EgressError {
     match error {
         Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => {

@@ -15,7 +15,7 @@ pub trait Load {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Returns the load's incast queries; empty for other loads.
+    /// Incast queries; empty for other loads.
     fn queries(&self) -> &[Query] {
         &[]
     }

@@ -67,7 +67,7 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
-    /// Counts an arrived TCP segment; returns whether the flow is complete.
+    /// Returns whether the flow is complete.
     #[inline]
     pub(super) fn take_tcp(&mut self, now: Picos, is_new: bool, is_in_order: bool) -> bool {
         let frames = self.frames;

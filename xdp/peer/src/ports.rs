@@ -63,7 +63,7 @@ pub struct Program {
     _claim: Claim,
 }
 
-/// Attaches the XDP program to a device. It passes frames of queue 0 to `socket`, or drops them if `socket` is `None`.
+/// The XDP program passes frames of queue 0 to `socket`, or drops them.
 pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
     let ifindex = if_nametoindex(device)
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;

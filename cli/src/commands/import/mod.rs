@@ -51,8 +51,7 @@ pub fn run(Args { from: From::Sonic { file } }: &Args) -> miette::Result<()> {
         .map_err(|error| miette!("{name} is not JSON, which a config_db.json has to be: {error}"))?;
     let text = sonic::converted(&with_texts(db)).map_err(|why| miette!("{name}: {why}"))?;
     cli::print(&text)?;
-    // Validate without the limits and devices of this machine, because the configuration is for another
-    // one.
+    // The configuration is for another machine.
     Config::from_toml("the converted configuration", &text, Machine::default())?;
     Ok(())
 }

@@ -69,7 +69,6 @@ pub(super) fn verdict(status: &Status) -> String {
     )
 }
 
-/// Returns a line for each ongoing fault whose event `is_shown`.
 pub(super) fn ongoing(status: &Status, is_shown: impl Fn(&str) -> bool) -> String {
     let line = |it: &OngoingStatus| {
         let places = [("port", &it.port), ("group", &it.group)];

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Describes a fabric: four hosts of one switch send to a fifth host at another switch, without retransmissions.
+/// Four hosts of one switch send to a fifth host at another switch, without retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\

@@ -81,7 +81,7 @@ impl Control {
         }
     }
 
-    /// Returns DCTCP's estimated share of marked segments, or `None` for other algorithms.
+    /// DCTCP's estimated share of marked segments.
     #[must_use]
     pub const fn alpha(&self) -> Option<f64> {
         match self {

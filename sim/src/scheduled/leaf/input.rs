@@ -47,7 +47,7 @@ impl CellLeaf {
         u16::try_from(number).ok().filter(|_| exists)
     }
 
-    /// Stores a frame in its VOQ and requests credits; or drops it and returns false.
+    /// Returns false if the frame was dropped.
     fn admit(&mut self, port: PortId, class: Class, to: u16, packet: Packet, net: &mut Net) -> bool {
         let settings = self.ports[port.index()].settings.classes[class.index()];
         let size = Bytes::of_frame(packet.len);
