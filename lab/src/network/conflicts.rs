@@ -88,7 +88,9 @@ fn refuse_routes(
         all.filter(|other| other.segment == interface.segment)
     };
     let ipv4 = segment().map(|other| IpAddr::from(other.ipv4.0)).collect();
-    let ipv6 = segment().map(|other| IpAddr::from(other.ipv6.0)).collect();
+    // Programs use link-local addresses with a device, so no route of another device takes their frames.
+    let ipv6 = segment().map(|other| other.ipv6.0).filter(|address| !address.is_unicast_link_local());
+    let ipv6 = ipv6.map(IpAddr::from).collect();
     let families: [(Prefix, Vec<IpAddr>, &str); 2] = [
         ((interface.ipv4.0.into(), interface.ipv4.1), ipv4, "ipv4"),
         ((interface.ipv6.0.into(), interface.ipv6.1), ipv6, "ipv6"),
@@ -248,6 +250,8 @@ mod tests {
         assert!(refused.contains("fd78:6f66:6600:1::/64 at mgmt") && refused.contains("`ipv6`"), "{refused}");
         let elsewhere = "ipv4 = \"192.0.2.1/24\"\n[[host]]\nname = \"h2\"\nipv4 = \"192.0.2.2/24\"\n";
         assert_eq!(with_address([10, 1, 0, 9], 16, elsewhere), "");
+        let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+        assert_eq!(with_address(link_local, 64, "ipv6 = \"fe80::1/64\"\n"), "");
         // Neither a shorter prefix nor a part of the network without a host of the lab takes frames to hosts.
         for (address, prefix_len) in [([10, 0, 0, 9], 8), ([10, 1, 7, 9], 24), ([172, 17, 0, 2], 16)] {
             assert_eq!(with_address(address, prefix_len, ""), "", "{address:?}/{prefix_len}");
