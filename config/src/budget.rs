@@ -15,8 +15,7 @@ use crate::{Config, Machine, Remedy, build, defaults, quantity, remedies, shared
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows; on a reload, the pool of the running switch stays. Returns `None` after
-/// reporting an error.
+/// Makes the lossy pool as large as `memory.budget` allows; a reload keeps the running pool. Returns `None` after reporting an error.
 pub(crate) fn apply(
     config: &mut Config,
     machine: &Machine,

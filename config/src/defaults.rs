@@ -150,8 +150,8 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default `port.refresh`: half the pause time, or less if a stall and frames in the driver could delay a refresh too long.
-/// Returns `None` if less than a sixteenth of the pause time is left.
+/// Returns the default `port.refresh`: half the pause time, or less if a stall and frames in the driver could delay a refresh too long;
+/// `None` if less than a sixteenth is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

@@ -53,8 +53,7 @@ pub enum UnreadCause {
     },
 }
 
-/// Reads a text file. Blocks until a pipe's writer closes the pipe; may block forever if the file's network
-/// server is unreachable.
+/// Blocks until a pipe's writer closes the pipe; may block forever if the file's network server is unreachable.
 pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
     read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
 }

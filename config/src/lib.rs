@@ -169,7 +169,6 @@ impl Config {
         self.device_problems(port, device).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the errors and warnings about `device` as the port's device.
     #[must_use]
     pub fn device_problems(&self, port: PortId, device: &Device) -> Vec<Problem> {
         let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);

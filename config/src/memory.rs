@@ -180,7 +180,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory of a switch. Port `n` has `queues[n]` sockets; `None` means one.
+    /// Port `n` has `queues[n]` sockets; `None` means one.
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -271,8 +271,8 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of a worker that owns `ports`. A frame stays with the worker that received it, so each worker has
-    /// memory for the lossy queues of all ports.
+    /// Returns the buffer memory of a worker that owns `ports`, and for all ports' lossy queues: a frame stays with the worker that
+    /// received it.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }

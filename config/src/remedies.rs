@@ -66,7 +66,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Remedy {
-    /// Describes this remedy: the memory that it saves, and whether that reduces `needed` bytes to at most `allowed`.
+    /// Describes the memory saved, and whether that reduces `needed` bytes to at most `allowed`.
     #[must_use]
     pub fn advice(&self, needed: Bytes, allowed: Bytes) -> String {
         let suffices =

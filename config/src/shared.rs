@@ -209,8 +209,7 @@ fn room_for_a_frame(
     }
 }
 
-/// Checks that each reserve of a lossless class holds a frame. With `headroom = "pool"`, an empty queue has only its reserve for
-/// certain.
+/// With `headroom = "pool"`, an empty queue has only its reserve for certain.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

@@ -269,8 +269,7 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// Returns whether a reload can change a switch with `count` workers to `other`: each port for which `stays` returns true must
-    /// keep its worker.
+    /// Returns whether each port for which `stays` returns true keeps its worker, of `count` workers, in `other`.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,

@@ -29,8 +29,7 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: &Document) -> Opt
 }
 
 impl Config {
-    /// Returns an error if the ports that a reload adds need more than the available memory; buffer memory was allocated at
-    /// the start.
+    /// Does not count buffer memory, which was allocated at the start.
     #[must_use]
     pub fn shortage_of_added(
         &self,

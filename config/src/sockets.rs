@@ -101,7 +101,6 @@ fn port_shell(
     }
 }
 
-/// Returns the error for a port whose `commit`, `burst` or stall needs a larger ring than possible.
 fn beyond_rings(
     document: &Document,
     draft: &Draft<'_>,

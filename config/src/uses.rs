@@ -10,7 +10,7 @@ use crate::reader::problem::Problem;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     pub loopback: bool,
-    /// True if frames of the device have no Ethernet header, as those of a TUN device.
+    /// No Ethernet header, as with a TUN device.
     pub no_ethernet: bool,
     /// Bridge or bond to which the device belongs, such as `bridge br0`.
     pub master: Option<String>,

@@ -16,7 +16,6 @@ pub const TAPS_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(pub u64);
 
-/// Observation of a frame by a tap: time, port, class, and what happened to the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Sighting {

@@ -67,8 +67,8 @@ impl Conversation {
         }
     }
 
-    /// Requests all entries of a kernel table, and passes each message that can be parsed to `give`. Returns false if
-    /// the table changed during the dump.
+    /// Passes each entry of a kernel table that can be parsed to `give`. Returns false if the table changed during the
+    /// dump.
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,

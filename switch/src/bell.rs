@@ -26,7 +26,7 @@ impl Bell {
         &self.event
     }
 
-    /// Announces the worker's sleep. The worker must check for messages again before it sleeps.
+    /// The worker must check for messages again before it sleeps.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

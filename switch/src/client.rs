@@ -47,7 +47,7 @@ pub fn url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Refuses the address of a page, such as the one that Prometheus has, because a command adds the path itself.
+/// Refuses a page's address, such as the one that Prometheus has: commands add the path.
 fn without_page(place: &str) -> Result<(), String> {
     let (at, path) = place.split_once('/').unwrap_or((place, ""));
     let path = path.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
@@ -60,7 +60,7 @@ fn without_page(place: &str) -> Result<(), String> {
     }
 }
 
-/// Returns whether the device lo of this thread's network namespace is down: loopback addresses are then unreachable.
+/// Loopback addresses of this thread's network namespace are then unreachable.
 pub(crate) fn lo_is_down() -> bool {
     let link = Conversation::open().and_then(|mut kernel| kernel.link(link_named("lo")));
     link.is_ok_and(|link| link.is_some_and(|link| !link.header.flags.contains(LinkFlags::Up)))
@@ -89,7 +89,7 @@ impl Silent {
     }
 }
 
-/// Formats the message for a failed request. `start` says how to start the `server`.
+/// `start` says how to start the `server`.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {

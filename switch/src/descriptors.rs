@@ -48,7 +48,7 @@ impl Allowed {
         Ok(Allowed(hard))
     }
 
-    /// Checks the limit for a host's agent, so that HTTP clients never take the agent's last files.
+    /// HTTP clients must never take the agent's last files.
     pub fn suffices_for_agent(self, has_http: bool) -> Result<(), DescriptorError> {
         let connections = if has_http { CONNECTIONS } else { 0 };
         let (needed, allowed) = (open() + OF_AGENT + connections, self.0);

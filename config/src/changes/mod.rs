@@ -50,8 +50,7 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns the changes from this running configuration to `new`, and `new` with each remaining port at its running index and each
-    /// added port at a spare index.
+    /// Returns `new` with remaining ports at their running indices and added ones at spare indices, and the changes.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -147,7 +146,7 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Compare debug texts, which show a policy's parameters: two readings of a file create different policy values for the same text.
+    // Compare debug texts, which show parameters: each reading of a file creates another policy value.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 
@@ -282,8 +281,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// Compares the flow control of a port. A change between PFC, 802.3x and none needs a restart, because the peer does not expect the
-/// other kind.
+/// A change between PFC, 802.3x and none needs a restart: the peer does not expect the other kind.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {

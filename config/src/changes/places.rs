@@ -6,8 +6,7 @@ use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
 
-/// Returns `new` with each port at its index in `running`. A port for which no index is free is reported as needing a
-/// restart.
+/// Returns `new` with each port at its index in `running`. A port without a free index is reported as needing a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
     let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {

@@ -63,7 +63,6 @@ where
     }
 }
 
-/// Returns a parser that accepts one of `words` and returns its value.
 pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();
@@ -266,7 +265,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Parses a list, each entry by `parse`; returns `None` if one is not allowed.
+/// Returns `None` if an entry is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

@@ -63,7 +63,7 @@ impl Purpose {
         own.or_else(|| list().filter(|_| self == Purpose::Network).map(|(key, _)| key.span))
     }
 
-    /// Returns false if the document is a file for another command, and reports for which one.
+    /// Reports a file for another command, and returns false.
     pub fn is_possible(self, root: &Value<'_>, problems: &mut Problems) -> bool {
         if self.sign(root).is_some() {
             return true;

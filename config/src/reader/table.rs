@@ -74,7 +74,6 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// Reports every key that none of the lists `valid_keys` contains.
     pub fn no_others(&self, valid_keys: &[&[&str]], problems: &mut Problems) {
         let valid_keys: Vec<&str> = valid_keys.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !valid_keys.contains(&key.name.as_ref())) {
@@ -123,7 +122,6 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the candidate most similar to a misspelt `word`, if any.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();

@@ -14,8 +14,7 @@
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of moves by flooded frames that counts as a loop if two or more stations move. As many moves by any frames, without a loop, count
-/// as a duplicate address.
+/// Number of moves that counts as a loop (by flooded frames, of two or more stations), or else as a duplicate address.
 pub const MOVES: u32 = 100;
 /// Number of moves by flooded frames that counts as a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;
@@ -31,7 +30,6 @@ pub(super) struct Loops {
     found: u64,
 }
 
-/// Move of a station: its frame arrived at another port than its earlier frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub from: PortId,
@@ -52,7 +50,7 @@ pub struct Finding {
     pub count: u64,
     /// Lower-numbered port of the last loop or duplicate; `None` before the first.
     pub with: Option<PortId>,
-    /// Addresses that moved in the last loop or duplicate.
+    /// Of the last loop or duplicate.
     pub movers: Movers,
 }
 

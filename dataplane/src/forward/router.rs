@@ -14,8 +14,7 @@ impl Bridge {
         self.vlans.get(vid).router
     }
 
-    /// Adopts the MAC addresses of the VLANs' routers. A router that is not in `routers` keeps its address, for example
-    /// while its interface is down.
+    /// A router that is not in `routers`, as while its interface is down, keeps its MAC address.
     pub(crate) fn adopt_routers(&mut self, routers: impl Iterator<Item = (u16, MacAddr)>) {
         for (vid, mac) in routers {
             if self.vlans.set_router(vid, mac) {

@@ -62,7 +62,7 @@ impl Vlans {
         self
     }
 
-    /// Changes the MAC address of a VLAN's router, if the VLAN has one. Returns whether it changed.
+    /// Changes the address of a VLAN's router, if any. Returns whether it changed.
     pub fn set_router(&mut self, vid: u16, mac: MacAddr) -> bool {
         let place = self.places[usize::from(vid) % VIDS];
         let router = &mut self.memberships[usize::from(place)].router;
@@ -73,8 +73,8 @@ impl Vlans {
         changes
     }
 
-    /// Keeps the current MAC addresses of the routers, and records whether replaced VLANs had routers, whose frames may
-    /// still be queued.
+    /// Keeps the routers' current addresses, and records whether replaced VLANs had routers, whose frames may be
+    /// queued.
     pub fn succeed(&mut self, before: &Vlans, routers: &[(u16, MacAddr)]) {
         self.had_routers = before.has_routers || before.had_routers;
         for &(vid, _) in routers {

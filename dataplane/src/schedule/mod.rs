@@ -54,7 +54,7 @@ impl Scheduler {
         }
     }
 
-    /// Chooses the class that sends next. A weighted class is not charged while no other class is eligible.
+    /// A weighted class is not charged while no other class is eligible.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };

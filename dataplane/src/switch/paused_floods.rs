@@ -105,8 +105,7 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Samples which classes of `port` are paused nearly all the time. Called before expired pauses end, because the
-    /// sample covers the time until now.
+    /// Called before expired pauses end, because a sample covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {

@@ -7,8 +7,7 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Records that the driver stalled for longer than headroom allows. The switch then blames no peer for frames that
-    /// soon arrive late.
+    /// After a stall longer than headroom allows, the switch blames no peer for frames that soon arrive late.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

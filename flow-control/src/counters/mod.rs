@@ -197,9 +197,9 @@ pub struct StormCounters {
     pub nanos: Counter,
     /// [`DropReason::PausedDiscard`] drops before the storm was detected.
     pub dropped_before: Counter,
-    /// Value of [`ClassCounters::storm_forwarded`] at the storm's detection.
+    /// Of [`ClassCounters::storm_forwarded`].
     pub forwarded_before: Counter,
-    /// Value of [`ClassCounters::tx_frames`] at the storm's detection.
+    /// Of [`ClassCounters::tx_frames`].
     pub sent_before: Counter,
 }
 
@@ -213,7 +213,6 @@ const _: () = assert!(
 );
 
 impl ClassCounters {
-    /// Returns how many dropped frames could have been forwarded ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
@@ -356,7 +355,6 @@ impl Counters {
         &self.occupancy
     }
 
-    /// Prefetches the counters that change when a frame leaves `port`.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -365,7 +363,6 @@ impl Counters {
         self.occupancy.prefetch(port, class);
     }
 
-    /// Returns a shadow policy's counters, by port and class.
     #[must_use]
     pub fn shadow(&self, shadow: usize) -> &[[ShadowCounters; CLASSES]] {
         &self.shadows[shadow]

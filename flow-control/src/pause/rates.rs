@@ -61,7 +61,7 @@ impl RequestedRates {
         self.due
     }
 
-    /// Advances to `now`; refreshes of limits may fall due.
+    /// Refreshes of limits may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -93,7 +93,6 @@ impl RequestedRates {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Returns when a rate limit is refreshed next.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {
@@ -112,7 +111,6 @@ pub struct KeptRates {
 }
 
 impl KeptRates {
-    /// Creates the state of a port with this line rate, without limits.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -123,7 +121,7 @@ impl KeptRates {
         }
     }
 
-    /// Changes the line rate, which determines the length of a pause quantum (512 bit times).
+    /// The line rate determines the length of a pause quantum (512 bit times).
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }

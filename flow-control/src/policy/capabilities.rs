@@ -26,7 +26,7 @@ impl Capabilities {
         Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Removes intents of class `by`'s policy that cannot be executed; returns their number.
+    /// Returns how many intents it removed.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));

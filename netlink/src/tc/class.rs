@@ -76,7 +76,7 @@ pub struct HtbClass {
 }
 
 impl HtbClass {
-    /// Builds a request to create or change the class; its queue stays.
+    /// Creates or changes the class; its queue stays.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
@@ -96,8 +96,7 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Returns whether the kernel's `node` has these settings. The quantum is not compared, because it never
-    /// changes in a class with children.
+    /// The quantum is not compared, because it never changes in a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;

@@ -79,7 +79,7 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// Builds a request to delete a filter; without a handle, all filters of its priority and protocol.
+    /// Without a handle, deletes all filters of its priority and protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };

@@ -69,20 +69,19 @@ impl Qdisc {
         }
     }
 
-    /// Builds a request to add the qdisc. The kernel refuses this request if the place is occupied.
+    /// The kernel refuses this request if the place is occupied.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Builds a request to put the qdisc at `place`. A qdisc of the same kind and handle there is changed; any other
-    /// is replaced, and its frames are lost.
+    /// Changes a qdisc of the same kind and handle at `place`; replaces any other, whose frames are lost.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("create or replace", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Builds a request to change an existing qdisc of this kind and handle; its queued frames stay.
+    /// Changes a qdisc of this kind and handle; its queued frames stay.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
@@ -95,8 +94,7 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Returns whether the kernel's `node` has these settings. A plug's state and a tbf's maximum frame length are not
-    /// compared.
+    /// A plug's state and a tbf's maximum frame length are not compared.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {

@@ -32,7 +32,7 @@ impl Fabric {
         Fabric::with_vlan(hosts, None, lines)
     }
 
-    /// Creates a fabric whose port `bridged` is in VLAN 1, which `lines` must give a router.
+    /// Port `bridged` is in VLAN 1, which `lines` must give a router.
     fn with_vlan(hosts: u8, bridged: Option<u8>, lines: &str) -> Fabric {
         let bed = bed(hosts).ipv6().build();
         let kernel = bed.far_namespace();

@@ -31,8 +31,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agent for hosts has them, too, and
-    /// locks all of its memory.
+    /// HTTP and log threads get small stacks, because the agent for hosts has them, too, and locks all of its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());

@@ -9,7 +9,7 @@ use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
 use super::view::{Link, PortDevice, SwitchView};
 
-/// Maximum time for which a port may send its queued frames before it is closed.
+/// Maximum time for a closing port to send its queued frames.
 pub(super) const DRAIN: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(10);
 

@@ -77,8 +77,7 @@ impl Aggregators {
     }
 }
 
-/// Reports the port's link to its LACP member, also a loss of link between two calls: the workers have then
-/// detached the member.
+/// Also reports a loss of link between two calls, by which the workers have detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();

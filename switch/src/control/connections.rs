@@ -18,7 +18,7 @@ use super::listen::{Registered, Stream};
 /// Maximum number of connections served at once. As many further clients get status 503; clients beyond these wait.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Maximum time in which a request's head must arrive, and maximum idle time of a connection.
+/// Maximum time for a request's head, and maximum idle time of a connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum time from the arrival of a request's head until the client has read the answer.

@@ -10,7 +10,7 @@ use super::view::{Link, SwitchView};
 use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Time for which a group or a member may send no data before that is a fault. A partner needs two to four seconds.
+/// Time without data after which a group or member is faulty. A partner needs two to four seconds.
 const IDLE_AFTER: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,8 +142,7 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
     Some(reasons.join("; "))
 }
 
-/// Returns why LACP lets the port send no data, if that has lasted for [`IDLE_AFTER`] although the port has a link and another
-/// port of the group sends data.
+/// Like [`idle_reason`], for a port with a link while another port of the group sends data.
 pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId) -> Option<String> {
     let ports = view.lacp.lock();
     let at = &ports[port.index()];

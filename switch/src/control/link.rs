@@ -103,7 +103,7 @@ fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }
 
-/// Returns kind and name of a device, such as `bridge br0`.
+/// Such as `bridge br0`.
 fn kind_and_name(link: &LinkMessage) -> String {
     let (mut name, mut kind) = (String::new(), String::new());
     for attribute in &link.attributes {
@@ -137,7 +137,7 @@ struct Links {
     opening: FuturesUnordered<BoxFuture<'static, ReopenResult>>,
     are_opening: BTreeSet<PortId>,
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
-    /// Indices of devices of ports, each with the bridge or bond to which the device belongs.
+    /// Bridge or bond of a port's device, by the device's index.
     masters: BTreeMap<u32, String>,
 }
 
@@ -215,7 +215,6 @@ impl Links {
         }
     }
 
-    /// Logs that a port's device was put into a bridge or bond, or was taken out of it.
     fn check_master(&mut self, link: &LinkMessage) {
         let index = link.header.index;
         let Some((id, _)) = self.on(index).next() else { return };

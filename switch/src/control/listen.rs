@@ -21,7 +21,7 @@ use crate::client::{self, LO_IS_DOWN};
 
 /// Mode of the socket file: its owner and its group may change the running switch.
 const MODE: u32 = 0o660;
-/// Maximum time to wait for the name of a switch that already listens at the address, for the error message.
+/// Maximum wait for the name of a switch that already listens at the address.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Htt
     Ok(opened)
 }
 
-/// Returns whether `at` is a loopback address of a network namespace whose device lo is down.
+/// False unless `at` is a loopback address.
 fn lo_is_down(at: &HttpAt, netns: Option<&Path>) -> bool {
     let HttpAt::Tcp(address) = at else { return false };
     address.ip().is_loopback() && inside(netns, client::lo_is_down).unwrap_or(false)

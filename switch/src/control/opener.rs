@@ -139,7 +139,6 @@ fn obey(orders: &Receiver<Order>) {
     }
 }
 
-/// Returns the port's settings and the warnings about its device.
 fn fit(wanted: &PortRequest) -> Result<(&PortShell, Vec<Problem>), NotOpened> {
     let PortRequest { port: id, config } = wanted;
     let shell = &config.shell.ports[id.index()];

@@ -92,7 +92,7 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Returns the frames that a port has received: data frames, obeyed MAC control frames and LLDP frames.
+    /// Data frames, well-formed MAC control frames and LLDP frames.
     #[must_use]
     pub fn frames_received(&self, port: PortId) -> u64 {
         let counters = self.counters.port(port);

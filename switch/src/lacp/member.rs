@@ -25,7 +25,7 @@ pub enum Standing {
     /// The partner is this switch itself, or belongs to another system or group than the partners of the group's other
     /// ports.
     OtherPartner,
-    /// The partner does not aggregate its port (the bit Aggregation of its LACP frames is not set), but the group has another port.
+    /// The partner's LACP frames lack the bit Aggregation, and the group has another port.
     Individual,
     /// The port waits for `JOIN_DELAY` before it joins its group.
     Waiting,
@@ -268,7 +268,6 @@ impl Member {
         (has_partner && !self.is_partner_here() && is_named).then_some(&self.partner)
     }
 
-    /// Returns whether the partner is this switch itself.
     fn is_partner_here(&self) -> bool {
         self.partner.system == self.actor.system
     }

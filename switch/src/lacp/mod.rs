@@ -21,7 +21,7 @@ pub struct LacpPort {
     pub counts: LacpCounts,
     /// Time since which no member of the port's group sends data, although one has a link; `None` if one sends.
     pub idle_since: Option<Nanos>,
-    /// Time since which the port sends no data, although it has a link and another port of its group sends; `None` in other cases.
+    /// Time since which the port, with a link, sends no data although another port of its group does.
     pub out_since: Option<Nanos>,
     /// True while a reload waits until the port has left its group.
     pub leaves: bool,

@@ -65,8 +65,7 @@ fn least(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<AvailableMemor
     limits.flatten().min_by_key(|left| left.bytes)
 }
 
-/// Returns the directories of the process's cgroup and of its ancestors, as far as they are below `mount` and have the
-/// controller.
+/// Returns the directories of the process's cgroup and its ancestors below `mount` that have the controller.
 fn levels(mount: &MountInfo, cgroups: &ProcessCGroups, controller: &str) -> Option<Vec<PathBuf>> {
     let cgroup = cgroups.into_iter().find(|cgroup| match mount.fs_type.as_str() {
         "cgroup" => {

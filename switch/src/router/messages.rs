@@ -49,8 +49,7 @@ fn vrf_table(info: &LinkInfo) -> Option<u32> {
     })
 }
 
-/// Parses a neighbour entry, with its station if the kernel forwards to it. Returns `None` for a multicast address, to
-/// which nothing is routed.
+/// Returns the entry's station if the kernel forwards to it; `None` for a multicast address, to which nothing is routed.
 pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Option<Station>)> {
     let (mut address, mut station) = (None, None);
     for attribute in &message.attributes {
@@ -77,8 +76,8 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
     Some((message.header.ifindex, address, station))
 }
 
-/// Returns whether the switch must not write to the neighbour entry. A report that it is used would make the kernel
-/// resolve a permanent neighbour, and clear extended flags (`managed`, `extern_valid`).
+/// Returns whether to leave the entry alone: a report of its use would make the kernel resolve a permanent neighbour, and clear extended
+/// flags (`managed`, `extern_valid`).
 fn is_fixed(message: &NeighbourMessage) -> bool {
     let has_ext_flags =
         |it: &NeighbourAttribute| matches!(it, NeighbourAttribute::ExtFlags(flags) if !flags.is_empty());
@@ -86,8 +85,7 @@ fn is_fixed(message: &NeighbourMessage) -> bool {
         || message.attributes.iter().any(has_ext_flags)
 }
 
-/// Returns the flags of a report that a neighbour is used; `None` if its entry is fixed. The report repeats
-/// `extern_learn`, because the kernel would clear it otherwise.
+/// Returns the flags of a report of use; `None` for a fixed entry. Without `extern_learn` the kernel would clear that flag.
 pub(super) fn use_flags(entry: Option<&NeighbourMessage>) -> Option<NeighbourFlags> {
     match entry {
         Some(entry) if is_fixed(entry) => None,

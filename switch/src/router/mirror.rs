@@ -409,8 +409,7 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Reports the neighbours for which `which` returns true to the kernel as used, except fixed ones, which the kernel would
-    /// begin to verify.
+    /// Reports the neighbours selected by `which` to the kernel as used, except fixed ones.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);

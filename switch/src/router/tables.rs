@@ -72,7 +72,7 @@ pub type RouteKey = (u32, Prefix, u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
     pub mac: MacAddr,
-    /// True if the switch must not write to the neighbour entry, such as a permanent one.
+    /// True if the neighbour entry must stay unchanged, such as a permanent one.
     pub is_fixed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! MAC addresses that change in the kernel: of a VLAN's router, and of neighbours with a multicast address.
+//! Changed MAC address of a VLAN's router, and neighbours with a multicast address.
 
 use super::*;
 

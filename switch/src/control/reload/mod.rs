@@ -275,7 +275,7 @@ impl Reloader {
         }
     }
 
-    /// Accepts a changed `device` if that is another name of the device that the port has, such as after a rename.
+    /// Accepts a changed `device` that names the port's present device, as after a rename.
     async fn accept_names(&self, next: &Config, changes: &mut Changes) {
         for (id, port) in self.view.ports().filter(|(_, port)| port.link.get() != Link::Gone) {
             let what = format!("port {:?}: device", self.view.name_of(id));

@@ -91,7 +91,6 @@ fn load(Source { path, load }: &Source, running: Arc<Config>) -> Result<Config, 
     })
 }
 
-/// Returns the probable cause why a file that is a pipe or a device is not valid.
 fn read_once(path: &Path) -> Option<String> {
     let is_other = path.metadata().is_ok_and(|file| !file.is_file());
     is_other.then(|| {

@@ -26,7 +26,6 @@ pub(super) const OUT: ConditionKind = ConditionKind {
     end: End::AtOnce,
 };
 
-/// Returns the conditions of all groups with LACP, and of their members.
 pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
     let settings = view.settings();
     let with_lacp = settings.groups.iter().filter(|group| group.lacp.is_some());

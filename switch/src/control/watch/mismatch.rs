@@ -3,7 +3,7 @@
 use xoff_flow_control::settings::FlowControl;
 use xoff_wire::units::ClassSet;
 
-/// Returns the reason and its remedy. `classes` are those of the ignored PFC frames; empty if PAUSE frames were ignored.
+/// `classes` are those of ignored PFC frames; empty for PAUSE frames.
 pub(super) fn pause_mismatch(flow_control: FlowControl, classes: ClassSet) -> Option<String> {
     Some(match flow_control {
         FlowControl::Pfc { .. } if classes.is_empty() => {
