@@ -49,14 +49,12 @@ pub fn url(text: &str) -> Result<String, String> {
 
 /// Refuses a page's address, such as the one that Prometheus has: commands add the path.
 fn without_page(place: &str) -> Result<(), String> {
-    let (at, path) = place.split_once('/').unwrap_or((place, ""));
-    let path = path.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
-    let page = path.rsplit('/').next().unwrap_or("");
-    match PAGES.contains(&page) {
-        true => {
-            Err(format!("the URL leads to the page /{page}; give only scheme, host and port: http://{at}"))
+    let path = place.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
+    match path.rsplit_once('/') {
+        Some((at, page)) if PAGES.contains(&page) => {
+            Err(format!("the URL leads to the page /{page}; give it without the page: http://{at}"))
         }
-        false => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -262,8 +260,9 @@ mod tests {
         for given in ["http://10.0.0.1:9464/metrics", "10.0.0.1:9464/status/", "http://10.0.0.1:9464/log?n=1"]
         {
             let message = url(given).unwrap_err();
-            assert!(message.ends_with("give only scheme, host and port: http://10.0.0.1:9464"), "{message}");
+            assert!(message.ends_with("give it without the page: http://10.0.0.1:9464"), "{message}");
         }
+        assert!(url("http://proxy/switches/status").unwrap_err().ends_with(": http://proxy/switches"));
         for given in ["http://10.0.0.1:9464/", "http://proxy/switches/status-s1"] {
             assert_eq!(url(given).unwrap(), given);
         }
