@@ -122,8 +122,8 @@ impl<W: Write> LineWriter<W> {
         let dropped = self.dropped.load(Relaxed);
         if dropped > self.reported {
             let line = self.line.warning(&format!("{} log lines were dropped", dropped - self.reported));
-            self.recent.keep(line.as_bytes());
             if self.put(line.as_bytes()) {
+                self.recent.keep(line.as_bytes());
                 self.reported = dropped;
             }
         }
