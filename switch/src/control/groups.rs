@@ -144,6 +144,7 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
 
 /// Like [`idle_reason`], for a port with a link while another port of the group sends data.
 pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId) -> Option<String> {
+    group.lacp?;
     let ports = view.lacp.lock();
     let at = &ports[port.index()];
     if (view.clock)().since(at.out_since?) < IDLE_AFTER {

@@ -154,7 +154,6 @@ impl Links {
                 self.found(&link)
             }
             Notification::Message(RouteNetlinkMessage::DelLink(link), _) if of_device(&link) => {
-                self.masters.remove(&link.header.index);
                 self.lost(link.header.index);
             }
             Notification::Lost => self.read_all(),
@@ -272,7 +271,8 @@ impl Links {
         }
     }
 
-    fn lost(&self, ifindex: u32) {
+    fn lost(&mut self, ifindex: u32) {
+        self.masters.remove(&ifindex);
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
 
