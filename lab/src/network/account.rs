@@ -181,7 +181,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
     // Receivers count flow lists (OFC) as PFC frames, so add them to those sent.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
-    let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
+    let control = port.pfc_frames_received + port.pause_frames_received; // PFC frames include those with rates
     EndCounts {
         sent: sum(|class| class.tx_frames) + port.pause_frames_sent + port.rate_frames_sent + lists,
         received: sum(|class| class.rx_frames) + control,

@@ -237,8 +237,7 @@ fn signed(frames: u64) -> i64 {
 fn received(status: &Status) -> BTreeMap<String, u64> {
     let of_port = |port: &PortStatus| {
         let data: u64 = port.classes.iter().map(|class| class.rx_frames).sum();
-        let pauses = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
-        data + pauses + port.lldp.frames_received
+        data + port.pfc_frames_received + port.pause_frames_received + port.reserved_frames
     };
     status.ports.iter().map(|port| (port.name.clone(), of_port(port))).collect()
 }
@@ -263,7 +262,8 @@ mod tests {
         Class::ALL.into_iter().for_each(|class| view.counters.class(id, class).rx_frames.add(1_000));
         counters.pfc_frames_received.add(100);
         counters.pause_frames_received.add(10);
-        counters.rate_frames_received.add(1);
+        counters.rate_frames_received.add(7); // of the PFC frames
+        counters.reserved_frames.add(1);
         let status = snapshot(&view, &vec![Answer::Silent; view.workers.len()]);
         assert_eq!(view.frames_received(id), before + 8_111);
         assert_eq!(view.frames_received(id), received(&status)[view.name_of(id)]);

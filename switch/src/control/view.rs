@@ -92,15 +92,15 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Data frames, well-formed MAC control frames and LLDP frames.
+    /// Data frames, well-formed MAC control frames, and frames to reserved addresses (LLDP, LACP).
     #[must_use]
     pub fn frames_received(&self, port: PortId) -> u64 {
         let counters = self.counters.port(port);
         let data = Class::ALL.into_iter().map(|class| self.counters.class(port, class).rx_frames.get());
-        let control =
-            [&counters.pfc_frames_received, &counters.pause_frames_received, &counters.rate_frames_received];
-        let control = control.into_iter().map(Counter::get);
-        data.chain(control).sum::<u64>() + self.neighbors.lock()[port.index()].counts.frames_in
+        // PFC frames include those with rates.
+        let others =
+            [&counters.pfc_frames_received, &counters.pause_frames_received, &counters.reserved_frames];
+        data.chain(others.into_iter().map(Counter::get)).sum()
     }
 
     pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
