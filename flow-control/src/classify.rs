@@ -11,6 +11,7 @@ use crate::settings::{PortSettings, Trust};
 const NO_DSCP: usize = 64;
 const NO_PCP: usize = 8;
 
+/// Table that gives the class of each frame of a port.
 #[derive(Clone, Debug)]
 pub struct Classifier(Box<Tables>);
 

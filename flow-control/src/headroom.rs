@@ -115,7 +115,7 @@ fn response_quanta(speed: BitRate) -> u64 {
     row.unwrap_or(&RESPONSE_QUANTA[RESPONSE_QUANTA.len() - 1]).1
 }
 
-/// One way.
+/// Returns the one-way delay of a cable of `metres`.
 #[must_use]
 pub const fn cable_delay(metres: u64) -> Nanos {
     Nanos(metres.saturating_mul(CABLE_NANOS_PER_METRE))

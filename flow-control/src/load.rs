@@ -3,6 +3,7 @@
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
+/// Number of frames, and of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 #[allow(missing_docs)] // the names say it
 pub struct Load {
@@ -49,6 +50,7 @@ impl Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
+    /// Returns the smaller number of frames, and the smaller number of bytes, of two margins.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {

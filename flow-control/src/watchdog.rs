@@ -111,6 +111,7 @@ impl Watchdog {
         self.classes[class.index()].map(|watched| watched.settings)
     }
 
+    /// Returns when the watchdog checks next.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }

@@ -154,6 +154,7 @@ impl Batch<'_> {
         Some(Handover { frame, meta })
     }
 
+    /// Queues a frame that another worker handed over, at the frame's egress port.
     pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;

@@ -45,6 +45,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Creates the buffer of a worker that owns `own_ports` ports.
     pub fn new(settings: &SwitchSettings, own_ports: usize, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
@@ -115,6 +116,7 @@ impl Buffer {
         }
     }
 
+    /// Prefetches the occupancy of `class` at `port`.
     #[inline]
     pub fn prefetch(&self, port: PortId, class: Class) {
         prefetch(&self.ingress[port.index()][class.index()]);
@@ -259,7 +261,7 @@ impl Buffer {
         ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
     }
 
-    /// Too slow to call per frame.
+    /// Returns the fullest egress queue. Too slow to call per frame.
     #[must_use]
     pub fn fullest(&self) -> Option<(PortId, Class)> {
         let ports = (0..=u8::MAX).map(PortId).take(self.egress.len());

@@ -14,7 +14,7 @@ use super::flows::{Flows, NO_FLOW};
 const NOWHERE: u32 = u32::MAX;
 /// Bytes of a buffer unit (section V of the paper). Random sampling weights frames by their units.
 const UNIT_LEN: u64 = 256;
-/// The last picked frame is blamed, whatever its size.
+/// Maximum number of random picks. The last picked frame is blamed, whatever its size.
 const PICKS_MAX: u32 = 32;
 
 /// Returns a digest of the frame's flow: of source and CN-TAG, if any, else of its 5-tuple or addresses.

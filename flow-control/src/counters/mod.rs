@@ -197,9 +197,9 @@ pub struct StormCounters {
     pub nanos: Counter,
     /// [`DropReason::PausedDiscard`] drops before the storm was detected.
     pub dropped_before: Counter,
-    /// Of [`ClassCounters::storm_forwarded`].
+    /// Value of [`ClassCounters::storm_forwarded`] at the storm's detection.
     pub forwarded_before: Counter,
-    /// Of [`ClassCounters::tx_frames`].
+    /// Value of [`ClassCounters::tx_frames`] at the storm's detection.
     pub sent_before: Counter,
 }
 
@@ -213,6 +213,7 @@ const _: () = assert!(
 );
 
 impl ClassCounters {
+    /// Returns how many dropped frames could have been forwarded ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
@@ -355,6 +356,7 @@ impl Counters {
         &self.occupancy
     }
 
+    /// Prefetches the counters that change when a frame leaves `port`.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -363,6 +365,7 @@ impl Counters {
         self.occupancy.prefetch(port, class);
     }
 
+    /// Returns a shadow policy's counters, by port and class.
     #[must_use]
     pub fn shadow(&self, shadow: usize) -> &[[ShadowCounters; CLASSES]] {
         &self.shadows[shadow]

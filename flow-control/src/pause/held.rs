@@ -34,7 +34,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// `refresh` is the interval of repeated pauses.
+    /// Creates a state without pauses; `refresh` is the interval of repeated pauses.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -108,7 +108,7 @@ impl Held {
         self.wanted.0 != self.announced.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
-    /// Refreshes of pauses may fall due.
+    /// Advances to `now`; refreshes of pauses may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -135,6 +135,7 @@ impl Held {
         Some(announcement)
     }
 
+    /// Returns when a pause is refreshed next.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {

@@ -32,6 +32,7 @@ pub struct Resumed {
 }
 
 impl Paused {
+    /// Creates the state of a port with this line rate, without pauses.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {
@@ -44,7 +45,7 @@ impl Paused {
         }
     }
 
-    /// The line rate determines the length of a pause quantum (512 bit times).
+    /// Changes the line rate, which determines the length of a pause quantum (512 bit times).
     pub fn set_rate(&mut self, rate: BitRate) {
         self.rate = rate;
     }

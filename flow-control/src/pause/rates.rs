@@ -61,7 +61,7 @@ impl RequestedRates {
         self.due
     }
 
-    /// Refreshes of limits may fall due.
+    /// Advances to `now`; refreshes of limits may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -93,6 +93,7 @@ impl RequestedRates {
         self.next_refresh = Nanos::NEVER;
     }
 
+    /// Returns when a rate limit is refreshed next.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {
@@ -111,6 +112,7 @@ pub struct KeptRates {
 }
 
 impl KeptRates {
+    /// Creates the state of a port with this line rate, without limits.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -121,7 +123,7 @@ impl KeptRates {
         }
     }
 
-    /// The line rate determines the length of a pause quantum (512 bit times).
+    /// Changes the line rate, which determines the length of a pause quantum (512 bit times).
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }

@@ -40,6 +40,7 @@ impl Standstill {
         self.classes
     }
 
+    /// Returns when the port is sampled next.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }

@@ -26,7 +26,7 @@ impl Capabilities {
         Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Returns how many intents it removed.
+    /// Removes intents of class `by`'s policy that cannot be executed; returns their number.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));

@@ -80,6 +80,7 @@ impl Policy {
         }
     }
 
+    /// Returns OFC's tables if this policy is OFC.
     #[must_use]
     pub const fn as_ofc(&self) -> Option<&Ofc> {
         match self {

@@ -13,6 +13,7 @@ use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
 use crate::settings::{PolicyKind, SwitchSettings};
 
+/// Policies of all classes that observe events, but have no effect.
 #[derive(Debug)]
 pub struct Shadow {
     policies: [Policy; CLASSES],

@@ -40,7 +40,7 @@ pub struct SwitchSettings {
     pub vlans: Vec<VlanSettings>,
     /// Groups of ports, at most 256.
     pub groups: Vec<GroupSettings>,
-    /// VLANs with a router, and its MAC address at the start.
+    /// VLANs with a router, and the router's MAC address in each.
     pub routed_vlans: Vec<(u16, MacAddr)>,
     pub multicast: MulticastSettings,
     pub qcn: QcnSettings,
@@ -146,7 +146,7 @@ pub struct FdbSettings {
     pub ageing: Option<Nanos>,
     /// Stations that never move or age: (VID, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
-    /// All workers use the same.
+    /// Seed of the address hash; all workers use the same.
     pub seed: HashSeed,
 }
 
@@ -340,7 +340,7 @@ pub struct ClassSettings {
     pub ingress_max: Bytes,
     /// Egress queue length at which [`WhenFull`] applies to a frame.
     pub egress_max: Bytes,
-    /// Maximum frames in the egress queue, for the reason of `xoff_frames`. `u32::MAX` means no limit.
+    /// Maximum frames in the egress queue: small frames use up frame slots. `u32::MAX` means no limit.
     pub egress_max_frames: u32,
     pub egress_reserve: Bytes,
     /// Egress queue length from which some policies count arrivals.

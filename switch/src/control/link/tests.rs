@@ -66,7 +66,7 @@ fn port_reports_device_gone_only_if_its_sockets_confirm_that() {
     let driver = FickleDriver::default();
     let is_missing = Arc::clone(&driver.is_missing);
     Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
-    let links = Links::new(Arc::clone(&view), None).unwrap();
+    let mut links = Links::new(Arc::clone(&view), None).unwrap();
     links.lost(7);
     assert_eq!(view.ports[0].link.get(), Link::Up);
     is_missing.store(true, Relaxed);
