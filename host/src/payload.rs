@@ -135,7 +135,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// As [`Template::write`], with another UDP source port.
+    /// Writes a frame as [`Template::write`] does, with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);

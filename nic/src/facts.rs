@@ -13,6 +13,7 @@ use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
 use crate::stacked::{Stacked, own_name};
+use crate::view::xdp_warning;
 
 /// Drivers whose devices keep MAC control frames from the host while their own flow control is on.
 const SWALLOWING: [&str; 16] = [
@@ -41,7 +42,7 @@ pub struct Facts {
     pub leaf: Option<&'static str>,
     pub offloads: String,
     pub mac_control: MacControl,
-    /// It may consume MAC control.
+    /// XDP program that may consume MAC control.
     pub xdp_program: Option<u32>,
     /// RDMA devices, whose frames bypass the agent's queues.
     pub rdma: Vec<String>,
@@ -170,13 +171,6 @@ impl Facts {
         let expected = Response::new(settings.speed, overrun).expected(self.real_time && settings.real_time);
         self.peer_response = quantity::time(expected);
     }
-}
-
-pub(crate) fn xdp_warning(device: &str, program: u32) -> String {
-    format!(
-        "the XDP program {program} at {device} gets each frame before the agent, and may consume pauses: make it pass MAC control \
-         (EtherType 0x8808), or remove it (`ip link set dev {device} xdp off`, or `xdpgeneric off`)"
-    )
 }
 
 fn uses(rdma: &Path, device: &str) -> bool {

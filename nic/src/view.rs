@@ -14,7 +14,6 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, MacAddr, Nanos, PortId};
 
 use crate::config::NicSettings;
 use crate::egress::Defects;
-use crate::facts::xdp_warning;
 use crate::guard;
 use crate::response::Response;
 
@@ -251,6 +250,13 @@ fn set_of(bits: &Counter) -> ClassSet {
 
 pub(crate) fn list(classes: ClassSet) -> String {
     classes.iter().map(|class| class.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn xdp_warning(device: &str, program: u32) -> String {
+    format!(
+        "the XDP program {program} at {device} gets each frame before the agent, and may consume pauses: make it pass MAC control \
+         (EtherType 0x8808), or remove it (`ip link set dev {device} xdp off`, or `xdpgeneric off`)"
+    )
 }
 
 #[cfg(test)]

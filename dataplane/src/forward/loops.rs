@@ -50,7 +50,7 @@ pub struct Finding {
     pub count: u64,
     /// Lower-numbered port of the last loop or duplicate; `None` before the first.
     pub with: Option<PortId>,
-    /// Of the last loop or duplicate.
+    /// Addresses that moved in the last loop or duplicate.
     pub movers: Movers,
 }
 

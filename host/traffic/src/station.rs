@@ -30,7 +30,7 @@ impl Station {
         Station::with(device, ring, ReceiveChunks::Whole)
     }
 
-    /// As [`Station::open`], with time stamps for [`Station::receive_stamped`].
+    /// Opens a station as [`Station::open`] does, with time stamps for [`Station::receive_stamped`].
     pub fn open_stamped(device: &str, ring: u32) -> Result<Station, XdpError> {
         Station::with(device, ring, ReceiveChunks::Stamped)
     }

@@ -10,7 +10,7 @@ use xoff_netlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessa
 
 use super::NetworkError;
 use super::leftovers::Mark;
-use super::running::lab_device;
+use super::places::lab_device;
 use super::view::place;
 use crate::config::{Host, Interface, Network, Place};
 use crate::netlink::netlink;

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::config::{Host, Place};
+use crate::config::{Host, Interface, Place};
 
 use super::NetworkError;
 use super::names::Entrance;
@@ -115,6 +115,13 @@ fn container(name: &str) -> Result<i32, String> {
         "container {name} cannot be found ({}); start the container first, or give the `pid` of one of its processes",
         errors.join("; ")
     ))
+}
+
+pub(super) fn lab_device(host: &Host, interface: &Interface) -> String {
+    match &host.place {
+        Place::Tap(tap) => format!("x-{tap:.13}"),
+        _ => interface.device.clone(),
+    }
 }
 
 #[cfg(test)]

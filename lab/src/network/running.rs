@@ -313,13 +313,6 @@ fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, Networ
     Ok(NodeNamespaces { entrance, namespace, held: None, origin: None })
 }
 
-pub(super) fn lab_device(host: &Host, interface: &Interface) -> String {
-    match &host.place {
-        Place::Tap(tap) => format!("x-{tap:.13}"),
-        _ => interface.device.clone(),
-    }
-}
-
 struct Wired {
     devices: Vec<Vec<Device>>,
     ties: Vec<Tie>,
@@ -337,7 +330,7 @@ fn wire(
     let place = |end: &End| match *end {
         End::Host { host, interface } => {
             let (of, interface) = (&network.hosts[host], &network.hosts[host].interfaces[interface]);
-            (&hosts[host], lab_device(of, interface), interface.mac)
+            (&hosts[host], places::lab_device(of, interface), interface.mac)
         }
         End::Port { switch, port } => {
             let (namespace, config) = &switches[switch];

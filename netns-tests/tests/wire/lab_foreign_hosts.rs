@@ -89,7 +89,7 @@ fn foreign_host_with_overlapping_network_is_refused() {
     assert_eq!(refused.status.code(), Some(2));
     let words = |bytes: &[u8]| text(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
     let message = words(&refused.stderr);
-    assert!(message.contains(&format!("host h1: its namespace (netns {blue}) has a route")), "{message}");
+    assert!(message.contains(&format!("host h1 (netns {blue}): its namespace has a route")), "{message}");
     let log = words(&accepted.stderr);
     assert!(accepted.status.success(), "{}{log}", text(&accepted.stdout));
     let first = format!("xoff lab down --lab first-{}", std::process::id());

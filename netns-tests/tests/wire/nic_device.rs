@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use xoff_netns_tests::nic::{Agent, Wire};
 use xoff_netns_tests::{frames, wait_for};
-use xoff_wire::lldp::{Lldpdu, Tlv};
+use xoff_wire::lldp::Lldpdu;
 use xoff_wire::units::MacAddr;
 
 use crate::BINARY;
@@ -109,8 +109,7 @@ fn agent_with_new_address_withdraws_its_old_announcement() {
     let agent = wire.start(&format!("{SPEED} --dcbx compare"));
     let announced = |address: MacAddr, frame: &[u8]| {
         let is_of_address = is_lldp(frame) && frame[6..12] == address.0;
-        let list = Lldpdu::parse(frame.get(14..)?).ok().filter(|_| is_of_address)?;
-        list.tlvs().flatten().find_map(|tlv| if let Tlv::Ttl(ttl) = tlv { Some(ttl) } else { None })
+        Lldpdu::parse(frame.get(14..)?).ok().filter(|_| is_of_address).map(|list| list.ttl)
     };
     let (old, new) = (wire.mac(), MacAddr([2, 0xbb, 0xbb, 0xbb, 0xbb, 2]));
     wire.peer().tap().wait(1, |frame| announced(old, frame).is_some_and(|ttl| ttl > 0));

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Agent, AgentError};
-use crate::facts::xdp_warning;
 use crate::guard::now;
+use crate::view::xdp_warning;
 
 impl Agent {
     pub(super) fn follow_device(&mut self) -> Result<(), AgentError> {

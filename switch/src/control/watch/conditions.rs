@@ -9,7 +9,6 @@ use super::super::external_losses::ExternalLosses;
 use super::super::judged::UNFINISHED_CHECKSUM;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
-use super::lacp;
 use super::mismatch::pause_mismatch;
 use super::paused::{PERCENT_MIN, WINDOW};
 use crate::lldp::mismatch::MismatchKind;
@@ -251,7 +250,7 @@ const FILTER_DETACHED: ConditionKind = ConditionKind {
     end: End::AtOnce,
 };
 #[cfg(test)]
-pub(super) const KINDS: [&ConditionKind; 22] = [
+pub(super) const KINDS: [&ConditionKind; 20] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
@@ -272,8 +271,6 @@ pub(super) const KINDS: [&ConditionKind; 22] = [
     &TOO_LONG,
     &DCBX_MISMATCH,
     &FILTER_DETACHED,
-    &lacp::IDLE,
-    &lacp::OUT,
 ];
 
 impl Condition {
@@ -313,7 +310,7 @@ pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
     let workers = (0..view.workers.len()).map(stall);
     let ports = view.ports().flat_map(|(id, _)| of_port(view, id));
     let classes = view.classes().flat_map(|(port, class, _)| of_class(view, port, class));
-    workers.chain(ports).chain(classes).chain(lacp::all(view)).collect()
+    workers.chain(ports).chain(classes).collect()
 }
 
 fn stall(worker: usize) -> Condition {

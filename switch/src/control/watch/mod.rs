@@ -66,10 +66,13 @@ enum Phase {
     Unwatched,
 }
 
+fn all_conditions(view: &SwitchView) -> impl Iterator<Item = Condition> {
+    conditions::all(view).into_iter().chain(lacp::all(view))
+}
+
 impl ConditionMonitor {
     pub fn new(view: &SwitchView) -> ConditionMonitor {
-        let conditions =
-            conditions::all(view).into_iter().map(|condition| (condition, ConditionState::default()));
+        let conditions = all_conditions(view).map(|condition| (condition, ConditionState::default()));
         ConditionMonitor {
             conditions: conditions.collect(),
             meters: view.ports.iter().map(|_| Meter::default()).collect(),
@@ -90,7 +93,7 @@ impl ConditionMonitor {
             let course = before.remove(&condition.key()).map_or_else(fresh, |(_, course)| course);
             (condition, course)
         };
-        self.conditions = conditions::all(view).into_iter().map(follow).collect();
+        self.conditions = all_conditions(view).map(follow).collect();
         for (condition, course) in before.into_values() {
             let Some(episode) = course.episode else { continue };
             let count = (condition.count)(view, &self.kernel_losses);

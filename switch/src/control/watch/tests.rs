@@ -394,7 +394,8 @@ fn document_of_log_lists_every_logged_event() {
     let document = include_str!("../../../../docs/log.md");
     let rows: Vec<&str> =
         document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
-    let events: Vec<&str> = conditions::KINDS.iter().map(|kind| kind.event).collect();
+    let events: Vec<&str> =
+        conditions::KINDS.iter().chain(&[&lacp::IDLE, &lacp::OUT]).map(|kind| kind.event).collect();
     assert_eq!(rows, events);
 }
 
