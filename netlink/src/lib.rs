@@ -18,4 +18,4 @@ pub use netlink_packet_route as packet_route;
 pub use nexthop::Nexthop;
 pub use notifications::{Group, Notification, Notifications};
 pub use queue_monitor::{QueueEvent, QueueMonitor};
-pub use route::{alternative_names, link_at, link_named, neighbour, set_up};
+pub use route::{alternative_names, concerns_device, link_at, link_named, neighbour, set_up};

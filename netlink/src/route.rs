@@ -22,6 +22,12 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
+/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
+#[must_use]
+pub fn concerns_device(link: &LinkMessage) -> bool {
+    link.header.interface_family == AddressFamily::Unspec
+}
+
 #[must_use]
 pub fn alternative_names(link: &LinkMessage) -> Vec<&str> {
     let lists = link.attributes.iter().filter_map(|attribute| match attribute {

@@ -13,10 +13,10 @@ use futures::stream::FuturesUnordered;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 use tokio::time::MissedTickBehavior;
+use xoff_netlink::packet_route::RouteNetlinkMessage;
 use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
-use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::{
-    Conversation, Group, Notification, Notifications, QueueEvent, alternative_names, link_at,
+    Conversation, Group, Notification, Notifications, QueueEvent, alternative_names, concerns_device, link_at,
 };
 use xoff_wire::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::Look;
@@ -93,17 +93,12 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
-fn of_device(link: &LinkMessage) -> bool {
-    link.header.interface_family == AddressFamily::Unspec
-}
-
 /// Returns whether a device lost the name `before`, which may have been an alternative one.
 fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }
 
-/// Such as `bridge br0`.
+/// Returns kind and name of a device, such as `bridge br0`.
 fn kind_and_name(link: &LinkMessage) -> String {
     let (mut name, mut kind) = (String::new(), String::new());
     for attribute in &link.attributes {
@@ -150,10 +145,10 @@ impl Links {
 
     fn notified(&mut self, notification: Notification) {
         match notification {
-            Notification::Message(RouteNetlinkMessage::NewLink(link), _) if of_device(&link) => {
+            Notification::Message(RouteNetlinkMessage::NewLink(link), _) if concerns_device(&link) => {
                 self.found(&link)
             }
-            Notification::Message(RouteNetlinkMessage::DelLink(link), _) if of_device(&link) => {
+            Notification::Message(RouteNetlinkMessage::DelLink(link), _) if concerns_device(&link) => {
                 self.lost(link.header.index);
             }
             Notification::Lost => self.read_all(),

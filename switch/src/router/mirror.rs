@@ -17,11 +17,11 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::oneshot;
 use xoff_flow_control::settings::Spread;
-use xoff_netlink::packet_route::link::LinkMessage;
+use xoff_netlink::packet_route::RouteNetlinkMessage;
 use xoff_netlink::packet_route::neighbour::{NeighbourMessage, NeighbourState};
-use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::{
-    Conversation, Group, NLM_F_CREATE, NLM_F_REPLACE, Notification, Notifications, link_at, neighbour,
+    Conversation, Group, NLM_F_CREATE, NLM_F_REPLACE, Notification, Notifications, concerns_device, link_at,
+    neighbour,
 };
 use xoff_wire::units::{Nanos, Site};
 
@@ -272,10 +272,10 @@ impl MirrorState {
 
     fn hear_of(&mut self, message: RouteNetlinkMessage, replaces: bool) -> ReadScope {
         match message {
-            RouteNetlinkMessage::NewLink(link) if of_device(&link) => {
+            RouteNetlinkMessage::NewLink(link) if concerns_device(&link) => {
                 return self.put_link(link.header.index, messages::link(&link));
             }
-            RouteNetlinkMessage::DelLink(link) if of_device(&link) => {
+            RouteNetlinkMessage::DelLink(link) if concerns_device(&link) => {
                 self.tables.remove_link(link.header.index);
                 return ReadScope::Routes;
             }
@@ -467,11 +467,6 @@ fn try_use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) -> i
     let Some(flags) = messages::use_flags(entry.as_ref()) else { return Ok(()) };
     (message.header.state, message.header.flags) = (NeighbourState::None, flags);
     kernel.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
-}
-
-/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
-fn of_device(link: &LinkMessage) -> bool {
-    link.header.interface_family == AddressFamily::Unspec
 }
 
 #[cfg(test)]
