@@ -20,6 +20,8 @@ pub const MOVES: u32 = 100;
 pub const MOVES_OF_ONE: u32 = 1_000;
 /// Time within which [`MOVES`] moves count as a loop or a duplicate address, and [`MOVES_OF_ONE`] moves as a loop.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
+/// Time after which the moves of a window are forgotten. They count at the next move, because no timer ends a window.
+const REMEMBERED: Nanos = Nanos::from_secs(60);
 /// Time for which a looped port is blocked and not reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
 
@@ -148,7 +150,9 @@ impl Loops {
         let suspect = &mut self.ports[higher.index()];
         let age = now.since(suspect.since);
         if age >= WINDOW {
-            suspect.find_duplicate();
+            if age < REMEMBERED {
+                suspect.find_duplicate();
+            }
             suspect.begin(now);
         }
         if suspect.partner != lower {
@@ -356,6 +360,12 @@ mod tests {
             2,
             "one move below the limit"
         );
+        let begin = 10 * WINDOW.0;
+        assert_eq!(bounce_of(&mut loops, Nanos(begin), MOVES, &[FIRST], false), None);
+        let late = Nanos(begin + REMEMBERED.0);
+        assert_eq!(duplicate_of_window(&mut loops, late).count, 2, "a burst of a minute ago is reported");
+        assert_eq!(bounce_of(&mut loops, late, MOVES, &[FIRST], false), None);
+        assert_eq!(duplicate_of_window(&mut loops, Nanos(late.0 + REMEMBERED.0 - 1)).count, 3);
         assert_eq!(loops.found_at(B).count, 0);
     }
 
