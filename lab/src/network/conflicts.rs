@@ -248,8 +248,8 @@ mod tests {
         assert!(refused.contains("10.1.0.2/32 at mgmt"), "{refused}");
         let refused = with_address(Ipv6Addr::new(0xfd78, 0x6f66, 0x6600, 1, 0, 0, 0, 99), 64, "");
         assert!(refused.contains("fd78:6f66:6600:1::/64 at mgmt") && refused.contains("`ipv6`"), "{refused}");
-        let elsewhere = "ipv4 = \"192.0.2.1/24\"\n[[host]]\nname = \"h2\"\nipv4 = \"192.0.2.2/24\"\n";
-        assert_eq!(with_address([10, 1, 0, 9], 16, elsewhere), "");
+        let of_other_network = "ipv4 = \"192.0.2.1/24\"\n[[host]]\nname = \"h2\"\nipv4 = \"192.0.2.2/24\"\n";
+        assert_eq!(with_address([10, 1, 0, 9], 16, of_other_network), "");
         let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
         assert_eq!(with_address(link_local, 64, "ipv6 = \"fe80::1/64\"\n"), "");
         // Neither a shorter prefix nor a part of the network without a host of the lab takes frames to hosts.

@@ -336,8 +336,9 @@ impl<'a> Db<'a> {
         classes
     }
 
-    /// Returns a map from codes to classes as TOML, without entries equal to `default`. Class 0 is for codes that the map lacks,
-    /// as in SONiC, and for those whose class xoff does not have.
+    /// Returns a map from codes to classes as TOML, without entries equal to `default`.
+    ///
+    /// Codes that the map lacks have class 0, as in SONiC; so have those whose class xoff does not have.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.entry(table, map);
         if entries.is_none() {

@@ -4,7 +4,7 @@ use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{Books, ClassStatus, OngoingStatus, PortStatus, Status};
 
 /// Faults that the verdict, the tables or other lines of the summary show.
-const OTHERWISE_SHOWN: [&str; 12] = [
+const SHOWN_BY_OTHER_LINES: [&str; 12] = [
     "loss",
     "unseen-loss",
     "unseen-loss-unproved",
@@ -65,7 +65,7 @@ pub(super) fn verdict(status: &Status) -> String {
     format!(
         "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{duplicates}{peers}{}{missing}",
         grouped(verdict.lossless_lost),
-        ongoing(status, |event| !OTHERWISE_SHOWN.contains(&event))
+        ongoing(status, |event| !SHOWN_BY_OTHER_LINES.contains(&event))
     )
 }
 
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn ongoing_faults_without_line_of_their_own_are_printed() {
         let events = include_str!("../../../../docs/log.md");
-        for event in OTHERWISE_SHOWN {
+        for event in SHOWN_BY_OTHER_LINES {
             assert!(events.contains(&format!("`{event}`")), "the log has no event {event}");
         }
         let ongoing = |event: &str, text: &str| OngoingStatus {
