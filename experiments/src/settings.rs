@@ -69,7 +69,8 @@ impl Setting {
     }
 }
 
-/// Settings of switches by path; the last value of a path applies. Table `trunk` is for ports between switches.
+/// Settings of switches by key, such as `port.speed`; the last value of a key applies. Table `trunk` is for ports between
+/// switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn xdp_program_is_a_fault_until_a_pause_passes_it() {
+    fn xdp_program_is_reported_until_a_pause_gets_past_it() {
         let view = view(0b1000);
         let received = &view.counters.port(PortId(0)).pfc_frames_received;
         received.set(5);

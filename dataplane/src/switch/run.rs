@@ -103,7 +103,7 @@ impl Switch {
                 self.count_received(ingress, class, load);
                 self.buffer
                     .enter_ingress(ingress, class, load)
-                    .expect("buffer refused frames within their margin");
+                    .expect("the buffer refused frames that fit into the reserved margin");
             }
             RunStep::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
             RunStep::Release => {

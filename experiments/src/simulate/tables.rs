@@ -91,7 +91,7 @@ pub const CLASSES: Table = Table {
         "held_ns", "ns", "time in which the peer was paused";
         "paused_ns", "ns", "time in which the peer paused the class";
         "ingress_max_bytes", "bytes", "maximum of received bytes that have not left the switch";
-        "headroom_max_bytes", "bytes", "maximum of received bytes beyond XOFF";
+        "headroom_max_bytes", "bytes", "most headroom used: bytes of an ingress queue beyond XOFF";
         "egress_max_bytes", "bytes", "maximum length of the egress queue";
         "egress_mean_bytes", "bytes", "mean length of the egress queue in samples after warm_up; empty without samples";
     },
@@ -168,7 +168,7 @@ pub const RUNS: Table = Table {
         "resent_frames", "frames", "frames retransmitted";
         "timeouts", "", "retransmission timeouts";
         "queue_max_kb", "kB", "maximum length of an egress queue";
-        "headroom_max_kb", "kB", "maximum of received bytes beyond XOFF";
+        "headroom_max_kb", "kB", "most headroom used: bytes of an ingress queue beyond XOFF";
         "stuck_kb", "kB", "bytes queued at the end in queues that have sent nothing for 1 ms or longer";
         "stuck_since_us", "us", "time since which the first stuck queue has sent nothing, in steps of 100 us; empty if none is stuck";
         "hops", "frames", "transmissions of frames over links";

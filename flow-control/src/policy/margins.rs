@@ -65,7 +65,7 @@ impl SparedPair {
         }
         assert_eq!(
             wants, wanted,
-            "intents without the events in the margin (left) differ: {step:?} of {size} bytes from {from} to {to}, withheld: {is_spared}"
+            "without events inside its margin the policy decides otherwise (left) than with them (right): {step:?} of {size} bytes from port {from} to {to}, inside: {is_spared}"
         );
         if is_spared {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));

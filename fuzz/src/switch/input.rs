@@ -1,4 +1,4 @@
-//! Random choices from the bytes of an input, followed by zeros.
+//! Takes the choices of a fuzz run from the bytes of its input; after the last byte, each choice is zero.
 
 use xoff_flow_control::settings::PolicyKind;
 use xoff_testkit::bed::Star;

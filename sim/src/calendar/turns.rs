@@ -1,9 +1,10 @@
 //! Chooses the part of the fabric whose events are processed next (its turn), and the end of the turn.
 //!
-//! An event needs at least one reach per link to affect another [part](Parts). A turn ends before an effect of
+//! The reach is the minimum time until an event affects a neighboring node, in another [part](Parts). A turn ends before an effect of
 //! another part's pending events, or of the turn's own events, can arrive.
 //!
-//! In a bipartite fabric, each turn spans two reaches once the two sides are one reach apart:
+//! In a bipartite fabric an effect returns to its own side after two links, so a turn may span two reaches as soon as one side
+//! is one reach ahead:
 //!
 //! ```text
 //!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the

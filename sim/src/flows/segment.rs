@@ -1,5 +1,5 @@
-//! Layout of a flow's frames. Without TCP, UDP port and header length are RoCEv2's, so that switches treat the frame as
-//! RDMA.
+//! Layout of the frames of flows that do not use TCP. They have RoCEv2's UDP port and header length, so that switches treat
+//! them as RDMA.
 //!
 //! ```text
 //!   0         14      34     42     43        46       50         54      62

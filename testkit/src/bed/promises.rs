@@ -146,7 +146,7 @@ impl SwitchNode {
         }
         let rests = self.next_look(now) > now;
         breaches.expect(rests, Promise::Rest, || {
-            "the switch still requests a call at the current time".to_owned()
+            "a call of the switch has left work: it requests another call at the same time".to_owned()
         });
     }
 

@@ -71,7 +71,7 @@ enum LabCommand {
         /// Run the command at this host or switch [default: outside of all nodes].
         #[arg(long, value_name = "NODE")]
         on: Option<String>,
-        /// Print as one JSON object where all frames went.
+        /// Print where all frames went, as one JSON object.
         ///
         /// The object goes to standard output, and the command's output to standard error.
         #[arg(long)]
@@ -108,7 +108,7 @@ enum LabCommand {
     Down {
         #[command(flatten)]
         which: LabArgs,
-        /// Print as one JSON object where all frames went.
+        /// Print where all frames went, as one JSON object.
         #[arg(long)]
         json: bool,
     },

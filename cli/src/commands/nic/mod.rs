@@ -128,7 +128,7 @@ struct CheckArgs {
     /// Speed of the line, the same as at the switch's port.
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     speed: Option<BitRate>,
-    /// Assume no real-time priority and locked memory.
+    /// Assume neither real-time priority nor locked memory.
     #[arg(long)]
     no_real_time: bool,
     /// Print one JSON object.

@@ -527,6 +527,10 @@ mod tests {
         expected.ports[1].classes[raised].egress_max = next.ports[1].classes[raised].egress_max;
         assert_eq!(roomier(&was, &next), Some(expected));
         next.ports[1].classes[raised].egress_max = Bytes(1);
-        assert_eq!(roomier(&was, &next), None, "lower limits alone need a first step");
+        assert_eq!(
+            roomier(&was, &next),
+            None,
+            "limits were only lowered, so no first step with larger limits is needed"
+        );
     }
 }
