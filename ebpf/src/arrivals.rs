@@ -1,7 +1,7 @@
 //! Counters of received frames by DSCP and PCP, kept by the XDP program.
 //!
-//! An AF_XDP socket does not count its drops by class, but the XDP program sees every frame first. A class whose
-//! counter did not grow lost no frame at the socket.
+//! An AF_XDP socket does not count its drops by class. But the XDP program sees every frame first: a class of which it
+//! counted no new frame lost none at the socket.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -9,11 +9,10 @@ const HEADS: usize = 65 * PCPS;
 const PCPS: usize = 9;
 const KINDS: usize = HEADS + 2;
 
-/// Numbers of received frames by DSCP and PCP ([`Head`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrivals(Box<[u64; KINDS]>);
 
-/// Header fields that determine the class of a frame.
+/// Kind of a received frame: the header fields that determine its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Head {
     Marks {
@@ -24,7 +23,7 @@ pub enum Head {
     },
     /// MAC control frame, such as a pause.
     Control,
-    /// Frame that is too short, or whose header is split over several buffers.
+    /// Frame whose header the XDP program cannot read: too short, or split over several buffers.
     Unreadable,
 }
 
@@ -81,7 +80,7 @@ impl Arrivals {
     }
 }
 
-/// Map of the XDP program that counts received frames.
+/// BPF map in which the XDP program counts received frames.
 #[derive(Debug)]
 pub struct Arrived(pub(crate) MapHandle);
 

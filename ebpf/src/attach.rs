@@ -22,11 +22,10 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
 }
 
-/// Names of the XDP program without and with time stamps.
 const PROGRAM_NAMES: [&str; 2] = ["xoff_receive", "xoff_stamp"];
 const EOPNOTSUPP: i32 = 95;
 
-/// Program attached to an interface. Dropping this value detaches it. In generic mode, drop it in the interface's network namespace.
+/// XDP program attached to an interface, until this value is dropped. In generic mode, drop it in the interface's network namespace.
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -79,17 +78,17 @@ impl Attached {
 pub struct Dropped(MapHandle);
 
 impl Dropped {
-    /// Returns the number of frames from hardware queues without a socket.
+    /// Returns how many frames were dropped because their hardware queue had no socket.
     pub fn unclaimed(&self) -> libbpf_rs::Result<u64> {
         self.count(0)
     }
 
-    /// Returns the number of frames that are too long for the packet memory.
+    /// Returns how many frames too long for a chunk of the packet memory were dropped.
     pub fn too_long(&self) -> libbpf_rs::Result<u64> {
         self.count(1)
     }
 
-    /// Returns the number of frames of the machine's own stack that the egress filter dropped.
+    /// Returns how many frames of the machine's own stack the egress filter dropped.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }
@@ -258,7 +257,6 @@ mod tests {
 
     const FRAME: [u8; 64] = [0xf0; 64];
 
-    /// Runs an XDP program on a frame behind `metadata` bytes of metadata. Returns the frame with the metadata left by the program.
     fn received(program: &ProgramMut<'_>, metadata: u32) -> Vec<u8> {
         let packet = [&vec![0xee; metadata as usize], &FRAME[..]].concat();
         let end = u32::try_from(packet.len()).expect("the packet is short");
@@ -275,7 +273,7 @@ mod tests {
         run.data.as_deref().map(<[u8]>::to_vec).unwrap_or_default()
     }
 
-    /// Metadata would overwrite the adjacent small chunk.
+    /// Metadata in front of a packet would overwrite the preceding small chunk.
     #[test] // proves: memory
     fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();

@@ -1,14 +1,14 @@
 //! Exclusive claims on interfaces, released when the process ends.
 //!
-//! An XDP program in generic mode outlives its process, so only a file lock proves that a switch runs. Each network
-//! namespace has a lock file, in a directory that only root or the user of all xoff services may enter.
+//! An XDP program in generic mode outlives its process, so an attached program does not prove that a switch runs; a
+//! file lock does. Each network namespace has a lock file and a journal of device changes, in a directory that only
+//! root or the user of all xoff services may enter.
 //!
 //! The owner of an interface locks the interface's entry, and writes its process id and its XDP program's id there.
-//! From these ids, the next owner recognizes a killed process's program without CAP_SYS_ADMIN. Before the owner changes
-//! an interface, it atomically records the change in a journal.
+//! From these ids, the next owner recognizes a killed process's program without CAP_SYS_ADMIN.
 //!
-//! The files stay open, because a process without privileges cannot open them. Each process lists its claims, because
-//! the kernel would lock an entry twice for the same open file.
+//! The files stay open, because a process that has dropped its privileges cannot open them again. Each process lists
+//! its claims, because the kernel would lock an entry twice for the same open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -66,7 +66,7 @@ impl Claim {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }
 
-    /// Claims an interface, and waits up to `patience` for its release.
+    /// Claims an interface, and waits up to `patience` for another process to release it.
     pub fn take_within(patience: Duration, device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         let (device, deadline) = (device.to_owned(), Instant::now() + patience);
         loop {

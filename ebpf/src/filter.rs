@@ -1,8 +1,8 @@
 //! Egress filter: stops the machine's own stack from sending on a port of the switch. The filter of a killed process
 //! passes every frame, because the process's sockets are gone.
 //!
-//! Other programs remove filters of traffic control that they do not know. A watcher calls
-//! [`Program::restore_filter`](crate::Program::restore_filter) to find that out.
+//! Another program may remove the filter. A watcher calls [`Program::restore_filter`](crate::Program::restore_filter),
+//! which attaches a missing filter again.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};

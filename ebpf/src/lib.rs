@@ -1,7 +1,7 @@
 //! Kernel programs of xoff (`xoff.bpf.c`), and functions that attach and detach them.
 //!
 //! The XDP program redirects every frame to the AF_XDP socket of its hardware queue. A variant stamps frames with their
-//! time of receipt. A [filter](Filter) drops frames that the machine's own stack sends. [`attach`] loads both.
+//! time of receipt. A [filter](Filter) drops frames that the machine's own stack sends.
 //!
 //! The kernel removes a native program when its process ends, but not a generic one, nor one that was [attached
 //! again](Program::attach_again). The next [`attach`] recognizes such a program by its name, and requires a [`Claim`],

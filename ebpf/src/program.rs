@@ -45,7 +45,7 @@ enum Hold {
     None,
 }
 
-/// Owner of the only XDP program that an interface can have.
+/// Owner of the XDP program at an interface, which can have only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Ours,
@@ -54,7 +54,6 @@ pub enum Place {
     Taken(u32),
 }
 
-/// XDP program that xoff has attached to an interface.
 #[derive(Debug)]
 pub struct Program {
     device: String,

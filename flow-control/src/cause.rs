@@ -1,6 +1,6 @@
 //! Cause of an XOFF: the trigger, the congested egress queue (culprit), and whether a peer pauses that queue.
 //!
-//! From switch to switch, causes lead from a paused sender to the root of its congestion, or around a cycle.
+//! From switch to switch, causes lead from a paused sender to the root of its congestion, or around a cycle of pauses.
 
 use xoff_wire::units::{Class, PortId};
 
@@ -13,7 +13,7 @@ pub enum Trigger {
     Ingress,
     /// The class's egress queue at this port is congested.
     Egress(PortId),
-    /// A flow table is full, so flows that congest this port cannot be paused.
+    /// A flow table is full, so the class is paused instead of the flows that congest this port.
     TableFull(PortId),
     /// The ingress queue was predicted to reach XOFF.
     Predicted,
@@ -26,7 +26,7 @@ pub enum Trigger {
 impl Trigger {
     /// Number of triggers.
     pub const COUNT: usize = Trigger::NAMES.len();
-    /// Names in metrics, by [`Trigger::index`].
+    /// Names of the triggers in metrics, by [`Trigger::index`].
     pub const NAMES: [&'static str; 6] = ["ingress", "egress", "table_full", "predicted", "higher", "pool"];
 
     /// Returns the index of the trigger in [`Trigger::NAMES`].
@@ -90,7 +90,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Counts a pause.
+    /// Counts a pause requested for `cause`.
     pub fn count(&self, cause: Cause) {
         let counters = if cause.relayed { &self.relayed } else { &self.own };
         counters[cause.trigger].add(1);

@@ -1,7 +1,7 @@
 //! Class of a frame by its PCP, its DSCP, both, or its port.
 //!
-//! A priority tag (VID 0) counts as a tag. A DSCP counts only in an IP packet directly behind an 802.1Q tag or none.
-//! Behind an 802.1ad tag, neither PCP nor DSCP counts.
+//! A priority tag (VID 0) counts as a tag. A DSCP counts only in an IP packet without a tag, or directly behind one
+//! 802.1Q tag. Behind an 802.1ad tag, neither PCP nor DSCP counts.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, ClassSet};
@@ -19,7 +19,7 @@ pub struct Classifier(Box<Tables>);
 struct Tables {
     classes: [[Class; NO_PCP + 1]; NO_DSCP + 1],
     lossless: ClassSet,
-    /// PCPs that map to lossless classes; empty at a port that ignores DSCPs.
+    /// PCPs that map to lossless classes; empty at a port that ignores DSCPs, where nothing overrules a PCP.
     lossless_pcps: ClassSet,
 }
 

@@ -32,7 +32,7 @@ impl Counter {
         self.0.store(value, Release);
     }
 
-    /// Raises a watermark to `value` if higher.
+    /// Raises a watermark to `value` if `value` is higher.
     #[inline]
     pub fn raise(&self, value: u64) {
         if value > self.get() {
@@ -40,7 +40,7 @@ impl Counter {
         }
     }
 
-    /// Lowers a watermark to `value` if lower.
+    /// Lowers a watermark to `value` if `value` is lower.
     #[inline]
     pub fn lower(&self, value: u64) {
         if value < self.get() {
@@ -68,7 +68,7 @@ const MINUTE: u64 = 60_000_000_000;
 /// Maximum of all values recorded in the current minute and the five before it.
 #[derive(Debug, Default, PartialEq)]
 pub struct RecentMax {
-    /// For each recorded minute, its number (from 1) and its maximum.
+    /// Each recorded minute's number (from 1) and maximum.
     minutes: [(Counter, Counter); RECENT],
 }
 
@@ -106,10 +106,11 @@ const fn minute(now: u64) -> u64 {
 
 const DOUBLINGS: usize = 36;
 
-/// Index of the bucket that begins at 1,024 ns. Counts from there to 262 us fill one cache line.
+/// Index of the range that begins at 1,024 ns. The counts from there to 262 us fill one cache line.
 const MICROSECOND: usize = 11;
 
-/// Histogram of durations in nanoseconds. Buckets double in size, with `STEPS` equal steps each; the last is unbounded.
+/// Histogram of durations in nanoseconds, with ranges that double in size. Each range has `STEPS` equal buckets; the
+/// last bucket is unbounded.
 #[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {
@@ -117,7 +118,7 @@ pub struct Histogram<const STEPS: usize = 1> {
     counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-/// Histogram whose buckets have eight steps each; it takes 2,312 bytes.
+/// Histogram with eight buckets in each range; it takes 2,312 bytes.
 pub type FineHistogram = Histogram<8>;
 
 impl<const STEPS: usize> Default for Histogram<STEPS> {

@@ -53,7 +53,7 @@ pub enum Intent {
     Rate {
         port: PortId,
         class: Class,
-        /// Step of the peer's line rate; full rate ends the limit.
+        /// Rate limit as a step of the peer's line rate; full rate ends the limit.
         step: RateStep,
     },
     /// Withdraw this policy's pause of `class`.
@@ -97,14 +97,15 @@ pub trait CustomPolicy: Debug + Send {
     /// * pauses of single flows.
     fn observe(&mut self, now: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Takes over with the frames already in the buffer, and appends due intents. No peer is paused by the class yet.
+    /// Starts the policy with the frames already in the buffer, and appends intents that are due. The class pauses no
+    /// peer yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
     /// Returns for how many more frames and bytes `observe` need not be called with such an `event`, because they
     /// change neither the policy nor its intents. By default, for none.
     ///
     /// For a leaving frame, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Each
-    /// must hold while both occupancies shrink.
+    /// margin must hold while both occupancies (egress and ingress) shrink.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

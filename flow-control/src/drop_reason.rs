@@ -1,6 +1,4 @@
-//! Reasons for dropping a frame.
-//!
-//! Every received frame is sent, queued, consumed by the switch itself, or dropped for one of these reasons. Only
+//! Every received frame is sent, queued, consumed by the switch itself, or dropped for a [`DropReason`]. Only
 //! [`DropKind::Lost`] counts against losslessness.
 
 /// Reason for dropping a frame.
@@ -16,11 +14,11 @@ pub enum DropReason {
     ReservedVid,
     /// Frame whose ingress port is not a member of its VLAN.
     NotMember,
-    /// Frame whose destination is on its ingress port.
+    /// Frame whose destination is at the port that received the frame.
     Hairpin,
     /// Frame between two isolated ports.
     Isolated,
-    /// Frame received by a LAG member that LACP does not let collect.
+    /// Frame received by a LAG member on which LACP has not enabled receiving (collecting).
     NotCollecting,
     /// Frame without an egress port: no other port of its VLAN has a link (and, in a group with LACP, has joined), or
     /// flooding is off.
@@ -46,8 +44,8 @@ pub enum DropReason {
     Unroutable,
     /// Frame from the machine's kernel that only the switch may send: MAC control, or LLDP unless `lldp = "kernel"`.
     HostControl,
-    /// Frame whose only egress port has no link (even if lost while the frame was queued), or is a LAG without an
-    /// active member.
+    /// Frame whose only egress port has no link (even if the link was lost while the frame was queued), or is a LAG
+    /// without an active member.
     LinkDown,
 
     /// Frame of a lossy class whose ingress memory is exhausted.
@@ -68,7 +66,8 @@ pub enum DropReason {
     PuntLimit,
     /// Slow-path frame for the machine's kernel, when the queue to the kernel is full.
     PuntFull,
-    /// Frame from the machine's kernel beyond its port's limit, or to a long-paused port of a VLAN.
+    /// Frame from the machine's kernel: beyond its port's limit, for a full egress queue, or sent in a VLAN to a port
+    /// that stays paused.
     HostLimit,
     /// Frame that cannot carry an ECN mark, dropped early at a congested egress queue (WRED).
     EarlyDrop,
@@ -83,7 +82,7 @@ pub enum DropReason {
 pub enum DropKind {
     /// The frame has no egress port by bridging rules, configuration or links.
     Filtered,
-    /// The frame could be forwarded, but memory, time or a link was missing.
+    /// The frame could have been forwarded, but memory, time or a link was missing.
     Lost,
 }
 
@@ -164,7 +163,7 @@ impl DropReason {
 }
 
 impl DropKind {
-    /// Returns the name of the drop reason in metrics.
+    /// Returns the name of this kind of drop in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -21,7 +21,7 @@ const PFC_FRAME: u32 = 60;
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
 /// Maximum response time by line rate, as (Mb/s, quanta): from the end of a pause frame to the start of the peer's last
-/// frame (802.3 31B.3.7). A rate between two rows gets the faster row.
+/// frame (802.3 31B.3.7). A rate between two rows uses the higher rate's row.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -176,7 +176,6 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final ingress occupancy (bytes) with every delay maximal and no departure.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

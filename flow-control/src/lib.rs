@@ -1,7 +1,7 @@
 //! Flow control of a switch: buffers, pauses, policies and congestion points, without I/O, clock or threads.
 //!
 //! The dataplane counts frames in a [`buffer`] and reports events to a [`policy`]. The policy returns intents
-//! ([`decision`]); [`pause`] sends the peer their pauses, and refreshes them.
+//! ([`decision`]); [`pause`] turns their pauses into pause frames, and refreshes them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -17,7 +17,7 @@ pub enum PuntReason {
     TooBig,
     Unresolved,
     NoRoute,
-    /// Packet whose route leads to a host interface outside the switch.
+    /// Packet whose route leads to a host interface that is no router interface of the switch.
     Elsewhere,
     Other,
     /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves it, but does not forward

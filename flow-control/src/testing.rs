@@ -2,7 +2,6 @@ use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos};
 
 use crate::settings::{ClassSettings, PortSettings};
 
-/// Port at 1 Gb/s in VLAN 1 that maps PCP n to class n; class 3 is lossless.
 pub fn port_settings(index: u8) -> PortSettings {
     let mac = MacAddr([2, 0, 0, 0, 0xff, index]);
     let classes = std::array::from_fn(class_settings);

@@ -8,11 +8,11 @@
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! A pause that ends before *stuck since + detect*, or at that very nanosecond, is no storm.
+//! A pause that ends at or before *stuck since + detect* is no storm.
 //!
-//! If `share` is below 100 %, pauses with gaps can be a storm, too: a pause frame that finds frames queued opens a
-//! window of length `detect`. A storm begins at the window's end if frames are queued, and pauses filled at least
-//! `share` of the window.
+//! If `share` (part of the time that pauses must fill) is below 100 %, pauses with gaps can be a storm, too: a pause
+//! frame that finds frames queued opens a window of length `detect`. A storm begins at the window's end if frames are
+//! queued, and pauses filled at least `share` of the window.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -186,7 +186,7 @@ impl Watchdog {
         change
     }
 
-    /// Forgets all pauses of a lost peer. Returns classes whose storm ends.
+    /// Forgets all pauses of a peer after its link is lost. Returns classes whose storm ends.
     pub fn forget(&mut self) -> ClassSet {
         for watched in self.classes.iter_mut().flatten() {
             *watched = Watched::new(watched.settings);

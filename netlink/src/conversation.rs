@@ -67,8 +67,8 @@ impl Conversation {
         }
     }
 
-    /// Passes each entry of a kernel table that can be parsed to `give`. Returns false if the table changed during the
-    /// dump.
+    /// Passes each entry of a kernel table to `give`, except entries that cannot be parsed. Returns false if the table
+    /// changed during the dump.
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,

@@ -1,5 +1,5 @@
-//! Next-hop objects (`ip nexthop`). If `net.ipv4.nexthop_compat_mode` is 0, a route names only its object,
-//! not the paths.
+//! Next-hop objects (`ip nexthop`). If `net.ipv4.nexthop_compat_mode` is 0, the kernel reports a route with the number
+//! of its object, without paths.
 
 use std::io;
 use std::net::IpAddr;
@@ -52,7 +52,7 @@ impl Nexthop {
     }
 }
 
-/// Reads struct nexthop_grp: id, lower and upper byte of the weight less 1, padding.
+/// Reads struct nexthop_grp: id, lower and upper byte of the weight minus 1, padding.
 fn member(entry: &[u8]) -> (u32, u16) {
     (word(entry, 0), u16::from_le_bytes([entry[4], entry[5]]).saturating_add(1))
 }

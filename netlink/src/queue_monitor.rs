@@ -1,7 +1,7 @@
 //! Notifications about changes in a device's number of queues, from ethtool's netlink group `monitor`.
 //!
-//! rtnetlink reports only the maximum (IFLA_NUM_RX_QUEUES). Polling would miss short changes, during which frames are
-//! lost.
+//! rtnetlink reports only the maximum number (IFLA_NUM_RX_QUEUES). Polling would miss short changes, during which
+//! frames are lost.
 
 use std::io;
 

@@ -22,7 +22,7 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Returns whether the message concerns a device, and not its port of a kernel bridge, which has the same message type.
+/// Returns whether the message describes the device itself, not its port of a kernel bridge (same message type).
 #[must_use]
 pub fn concerns_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec

@@ -16,7 +16,6 @@ use xoff_netlink::{
 const DEVICE: i32 = 10;
 const PEER: i32 = 11;
 
-/// Runs `test` in a new network namespace with a veth pair of indices 10 and 11.
 fn with_device(test: impl FnOnce(Conversation) + Send + 'static) {
     let test = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();

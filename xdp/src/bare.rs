@@ -1,6 +1,7 @@
 //! AF_XDP sockets without ports and stores, for comparison with other libraries.
 //!
-//! No code reads the packet memory, so a chunk in two rings at once would garble frames, but be no memory error.
+//! This process never reads the packet memory, so a chunk in two rings at once would garble frames, but cause no memory
+//! error.
 
 use std::io;
 use std::os::fd::AsFd as _;

@@ -1,7 +1,7 @@
 //! Packet memory (UMEM) of one port: the chunks in which the kernel receives and sends frames.
 //!
-//! Each port has its own memory, because the kernel keeps a table of its chunks for every socket. A received frame stays in its chunk
-//! while it is among the port's last received frames (the window). Then it moves to cells ([`Store`](crate::Store)).
+//! Each port has its own memory, because the kernel keeps a table of its chunks for every socket. A received frame stays in its chunk while
+//! it is among the port's last received frames (the window). Then it moves to cells of the buffer memory ([`Store`](crate::Store)).
 
 use std::io;
 use std::ptr::NonNull;
@@ -74,7 +74,8 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Only the first piece of a frame has this and `kept_len`.
+    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Only the first of a frame's pieces (one in each chunk) has this and
+    /// `kept_len`.
     kept: u32,
     kept_len: u32,
     /// True while the piece is in a ring or used by the kernel.
@@ -209,7 +210,8 @@ impl PacketMemory {
         unsafe { self.chunks.bytes_mut(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
-    /// Removes and returns the time stamp in front of the received frame, so that the chunk's next frame lacks it.
+    /// Returns and clears the time stamp in front of the received frame, so that the chunk's next frame does not show
+    /// it.
     pub(crate) fn take_stamp(&mut self, chunk: u32) -> Option<Nanos> {
         if !self.has_stamps {
             return None;
@@ -268,7 +270,8 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmitted frame at chunk `first`. Returns first cell ([`NONE`] without one) and length of its copy in buffer memory.
+    /// Frees the transmitted frame at chunk `first`. Returns the first cell ([`NONE`] without one) and the length of the frame's copy in
+    /// buffer memory.
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);

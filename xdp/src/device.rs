@@ -119,8 +119,6 @@ impl Device {
         })
     }
 
-    /// Prepares the device: brings it up, makes it promiscuous, turns off the kernel's IPv6 addresses, keeps VLAN tags in frames,
-    /// and gives a veth a qdisc.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
         let name = self.name.clone();
         let refused = |fault| refused(&name, fault);
@@ -196,8 +194,8 @@ impl Device {
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // Try both flags first, because e1000 changes them only together. The receive flag suffices: sent frames have their tags
-            // anyway.
+            // Try to clear both VLAN flags first, because e1000 changes them only together. The receive flag suffices: sent frames have
+            // their tags anyway.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());

@@ -29,8 +29,8 @@ impl Driver {
         self.0 == "veth"
     }
 
-    /// Returns what, if anything, prevents zero copy for payloads of up to `mtu` bytes. igb rounds buffers down to
-    /// whole KiB, and treats a second buffer as a separate frame.
+    /// Returns what prevents zero copy for payloads of up to `mtu` bytes, if anything. The driver igb rounds buffers
+    /// down to whole KiB, and treats a second buffer as a separate frame.
     pub(crate) fn obstacle(&self, chunk_bytes: u32, mtu: u32) -> Option<Obstacle> {
         let room = (chunk_bytes - HEADROOM) / 1024 * 1024;
         let longest = mtu + HEAD_BYTES;

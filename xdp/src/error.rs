@@ -119,10 +119,10 @@ pub(crate) fn check_privileges() -> Result<(), XdpError> {
     check(&NEEDED, "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock")
 }
 
-/// Checks the capabilities that a host's agent needs.
+/// Checks that the process has the capabilities that a host's agent needs.
 ///
 /// # Errors
-/// Fails if the process lacks capabilities.
+/// Fails if a capability is missing.
 pub fn check_agent_privileges() -> Result<(), XdpError> {
     let needed = [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW];
     check(&needed, "cap_net_admin,cap_net_raw,cap_sys_nice,cap_ipc_lock")

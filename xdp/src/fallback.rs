@@ -12,8 +12,8 @@ pub struct Fallbacks {
     pub copy: Option<String>,
 }
 
-/// Returns the reason for generic mode. `longest` is the maximum MTU of native mode, `errno` the kernel's refusal of
-/// it.
+/// Returns the reason for generic mode. `longest` is the maximum MTU of native mode; `errno` is the error with which
+/// the kernel refused native mode.
 pub(crate) fn why_generic(
     wanted: Option<Mode>,
     driver: &Driver,

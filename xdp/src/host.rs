@@ -8,7 +8,7 @@ use xoff_wire::units::MacAddr;
 use crate::driver::Driver;
 use crate::sys::{self, Ethtool};
 
-/// Makes the interface receive frames to the multicast address `group` while the packet socket `socket` is open.
+/// Makes the interface receive frames to the multicast address `group` while the packet socket is open.
 pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     sys::join_group(socket, ifindex, group)
 }

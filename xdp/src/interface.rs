@@ -71,11 +71,12 @@ pub struct DeviceState {
     pub address: MacAddr,
     pub mtu: u32,
     pub is_running: bool,
-    /// XDP program attached in any mode.
+    /// Identifier of the XDP program attached in any mode.
     pub program: Option<u32>,
 }
 
-/// Reads a device by its index, even after a rename. Reading opens no file, so it works at the limit of open files.
+/// Reader of a device's state by the device's index, even after a rename. Reading opens no file, so it works at the
+/// limit of open files.
 #[derive(Debug)]
 pub struct DeviceReader {
     ifindex: i32,
@@ -88,7 +89,7 @@ impl DeviceReader {
         Ok(DeviceReader { ifindex, netlink: Netlink::open()? })
     }
 
-    /// Returns `None` if the device was removed.
+    /// Returns the device's state; `None` if the device was removed.
     pub fn read(&self) -> io::Result<Option<DeviceState>> {
         let link = self.netlink.link_at(self.ifindex)?;
         Ok(link.map(|Link { name, mac, mtu, running, program, .. }| DeviceState {
@@ -101,8 +102,8 @@ impl DeviceReader {
     }
 }
 
-/// Returns whether a default route uses the interface. Advertised routes count only with an IPv6 address, because
-/// any IPv6 router can advertise itself.
+/// Returns whether a default route uses the interface. Advertised routes count only if the interface has an IPv6
+/// address, because any IPv6 router can advertise itself.
 fn is_default(netlink: &Netlink, link: &Link) -> io::Result<bool> {
     let routes = netlink.default_routes(link.ifindex)?;
     let is_used = || Ok(netlink.addresses(link.ifindex)?.iter().any(IpAddr::is_ipv6));

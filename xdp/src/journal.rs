@@ -17,7 +17,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::sys;
 
-/// Read only once, because reading fails at the limit of open files.
+/// Identifier of this boot, read only once, because reading fails at the limit of open files.
 static BOOT: LazyLock<String> = LazyLock::new(|| {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map(|id| id.trim().to_owned()).unwrap_or_default()

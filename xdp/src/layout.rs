@@ -11,8 +11,8 @@
 //!                                |          free | frame |
 //! ```
 //!
-//! The XDP program removes metadata, which the kernel would write into the adjacent chunk. In a memory of small chunks
-//! (registered as unaligned), the upper 16 bits of an address are an offset.
+//! The XDP program removes a packet's metadata, which the kernel would write into the preceding small chunk. In a
+//! memory of small chunks (registered as unaligned), the upper 16 bits of an address are an offset.
 
 use rustix::net::xdp::XdpUmemRegFlags;
 
@@ -20,7 +20,7 @@ use rustix::net::xdp::XdpUmemRegFlags;
 pub(crate) const HEADROOM: u32 = 256;
 
 /// Maximum bytes of a frame in a small receive chunk. In each chunk, newer kernels require space for 128 bytes and a
-/// `struct skb_shared_info`: 448 bytes in the default configuration.
+/// `struct skb_shared_info`, together 448 bytes in the default configuration.
 pub const SMALL: u32 = 512;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,10 +7,11 @@
 //!   a frame to be sent --> chunk -- TX ring --> kernel -- completion  of the port that sends
 //! ```
 //!
-//! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells when its chunk is needed.
+//! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells of the buffer memory when its chunk is
+//! needed.
 //!
-//! Only this crate of the program xoff contains handwritten `unsafe`: for packet memory, shared rings, and system calls that rustix and nix
-//! lack.
+//! Of the program xoff, only this crate contains handwritten `unsafe`: for packet memory, shared rings, and system calls that rustix and
+//! nix lack.
 
 mod atomics;
 pub mod bare;

@@ -5,12 +5,12 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// If the system refuses the thread, the error names the limit to raise.
+/// Starts a thread. If the system refuses it, the error names the limit to raise.
 pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error))
 }
 
-/// Adds the limit to raise to `error`, with which the system refused a thread.
+/// Adds the limit to raise to an error with which the system refused a thread.
 #[must_use]
 pub fn thread_refused(error: &io::Error) -> io::Error {
     let threads = "raise the limit on threads (`ulimit -u`, and `pids.max` of the cgroup)";

@@ -1,5 +1,5 @@
-//! Frames that a port lost before or after its switch had them. Each counts once, although several counters may contain
-//! it (tested on Linux 6.18, `wire/kernel_drops.rs`):
+//! Frames that the kernel, the driver or a socket lost at a port. Each counts once, although several counters may contain it (tested on
+//! Linux 6.18, `wire/kernel_drops.rs`):
 //!
 //! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
 //! |---|---|---|---|---|
@@ -9,7 +9,7 @@
 //! | longer than a chunk | | `rx_too_long`, which is no loss | | |
 //! | dropped on transmit | `tx_dropped` | | `tx_dropped` | `tx_dropped` |
 //!
-//! For an unknown driver, the larger of two counters counts.
+//! For an unknown driver, whose counters may overlap, the larger counter counts.
 
 use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
@@ -43,7 +43,7 @@ impl Overlap {
 pub struct Losses {
     /// Frames that the XDP program passed on, but that no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout, which the XDP program may have counted long before.
+    /// Received frames with an invalid layout in their chunks. The XDP program may have counted them long before.
     pub malformed: u64,
     pub before_program: u64,
     pub sent: u64,
@@ -107,7 +107,7 @@ impl Losses {
         }
     }
 
-    /// Returns these losses, with those of received frames taken from `before`.
+    /// Returns these losses of sent frames, with the losses of received frames from `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }

@@ -285,22 +285,22 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // only the first call sets the value
     }
 
-    /// Sets the start values of the sockets' counters, so that earlier drops are no loss. The port's worker may call
-    /// this: it does not block.
+    /// Sets the start values of the sockets' counters, so that earlier drops do not count as losses. The port's worker
+    /// may call this: it does not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // only the first call sets the value
     }
 
-    /// Sets the start values of the counters of XDP program and device. May block.
+    /// Sets the start values of the XDP program's and the device's counters. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
         }
-        // Leave out of the device's start value the drops that sockets and program also count: [`Losses::of`] subtracts
-        // all of these later, and would otherwise hide drops that only the device counts. Read the counts of sockets
-        // and program first, so that they do not exceed the device's count.
+        // Leave drops that sockets or program also count out of the device's start value: [`Losses::of`] subtracts them
+        // later, and would otherwise hide drops that only the device counts. Read the device last, so that the other
+        // counts do not exceed its count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -311,7 +311,7 @@ impl Monitor {
         }
     }
 
-    /// Locks the last readings; lock before reading, to store readings in order.
+    /// Locks the last readings. Call this before reading counters, so that readings are stored in order.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,8 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel send complete frames: with checksums, at most one MTU long, and (by GRO) in order.
+/// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (a veth keeps the order
+/// with GRO on).
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }
@@ -23,7 +24,7 @@ fn finish(ethtool: &Ethtool) -> io::Result<()> {
     })
 }
 
-/// Offloads of a device in the network namespace of the thread that opened them, found even after a rename.
+/// Access to a device's offloads, even after a rename, in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -62,8 +63,8 @@ impl Offloads {
         })
     }
 
-    /// Keeps superframes (several TCP segments joined into one frame) out of the device. For devices in memory, the
-    /// kernel then also computes checksums.
+    /// Keeps superframes (several TCP segments joined into one frame) out of the device. For a device in memory, such
+    /// as a veth, the kernel then also computes checksums.
     pub fn single_frames(&self) -> io::Result<()> {
         let ethtool = self.ethtool.about(&self.link()?.name);
         match Driver(ethtool.driver()?).is_memory() {

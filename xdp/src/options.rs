@@ -19,7 +19,8 @@ pub struct PortOptions {
     pub multi_buffer: bool,
     /// Receive chunks per queue; at most the entries of the fill ring and of the RX ring.
     pub receive_chunks: u32,
-    /// Additional chunks per queue, in which the last received frames stay. Older frames move to cells.
+    /// Additional chunks per queue, in which the last received frames stay. Older frames move to cells of the buffer
+    /// memory.
     pub window: u32,
     /// Transmit chunks; at most the entries of the TX ring and of the completion ring.
     pub transmit_chunks: u32,

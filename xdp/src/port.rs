@@ -1,8 +1,9 @@
 //! Port: an XDP program, and a socket with four rings for each hardware queue. All queues receive; one sends, so that
 //! frames leave in order.
 //!
-//! Until a worker [begins](Port::begin), the rings have no chunks, and arriving frames count as no loss. [`Port::open`]
-//! provides chunks before the XDP program passes frames.
+//! [`Port::open`] provides chunks before the XDP program passes frames. A port opened [without
+//! chunks](Port::without_chunks) receives no frame until a worker [begins](Port::begin); earlier frames do not count as
+//! losses.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -35,7 +36,6 @@ struct Prepared {
     queues: Vec<u32>,
     mode: Option<Mode>,
     wanted_mode: Option<Mode>,
-    /// Maximum bytes of a frame; `None` if frames may take several chunks.
     longest: Option<u32>,
     chunk_bytes: u32,
     receive_size: ReceiveChunks,
@@ -215,8 +215,8 @@ impl Port {
         })
     }
 
-    /// Lets a worker use the port. Earlier drops by its sockets are no loss; [`Monitor::begin`] starts the device's
-    /// counts.
+    /// Lets a worker use the port. Earlier drops by the port's sockets do not count as losses; [`Monitor::begin`]
+    /// starts the device's counts.
     ///
     /// # Panics
     /// If the worker has another port of that number.

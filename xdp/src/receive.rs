@@ -1,8 +1,8 @@
 //! Receiving half of a socket: empty chunks go to the kernel through the fill ring, and return filled through the RX
 //! ring.
 //!
-//! There are enough chunks for the frames of a stall, but no more than each ring has entries. So the RX ring never
-//! overflows, and the fill ring never lacks space.
+//! There are enough chunks for the frames that arrive while the switch stalls, but no more than each ring has entries.
+//! So the RX ring never overflows, and the fill ring never lacks space.
 
 use std::sync::Arc;
 

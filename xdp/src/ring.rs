@@ -51,8 +51,8 @@ pub trait CompletionRing {
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
-/// Result of a kick, the system call that makes the kernel send. Without zero copy, it sends until one of these
-/// occurs.
+/// Result of a kick, the system call that makes the kernel send. Without zero copy, the kernel sends until one of these
+/// results occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
     /// The TX ring is empty, or the driver sends the rest by itself.

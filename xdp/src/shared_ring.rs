@@ -1,12 +1,10 @@
 //! Ring in memory shared with the kernel (Documentation/networking/af_xdp.rst, "Rings").
 //!
-//! Its two counters only grow, modulo 2^32. The producer writes entries, then moves its counter. The consumer reads them, then
-//! moves its own.
+//! Its two counters only grow, modulo 2^32. The producer writes entries, then advances its counter. The consumer reads them, then advances
+//! its own.
 //!
-//! A producer needs no counter of the kernel to find a free entry: its user counts the chunks that return through another ring. A
-//! returned chunk has left this ring, so entries never run out.
-//!
-//! `tests/rings.rs` runs this file against a model of the kernel, in every order that the memory model allows.
+//! A producer needs no counter of the kernel to find a free entry: its user counts the chunks in use, which return through another ring. A
+//! returned chunk has left this ring, so free entries never run out.
 
 use std::ptr::NonNull;
 

@@ -1,4 +1,5 @@
-//! Sleep of an idle worker, by `ppoll`: epoll takes a lock for every sent frame, a tenth of the cost of sending.
+//! Sleep of an idle worker, by `ppoll`: epoll would take a lock for every sent frame, which costs a tenth as much as
+//! sending.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,6 +1,4 @@
 //! AF_XDP sockets, opened by system calls (Documentation/networking/af_xdp.rst).
-//!
-//! [`Chunks`] converts addresses to chunk numbers.
 
 use std::io;
 use std::mem;

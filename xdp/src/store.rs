@@ -1,6 +1,6 @@
 //! One worker's share of the buffer memory (cells), and the packet memory of its ports.
 //!
-//! A frame has a slot until it is freed: a table row with the location of its bytes:
+//! Each frame has a slot until it is freed: a table row with the location of the frame's bytes:
 //!
 //! ```text
 //!   Received   in a receive chunk of the port that received it

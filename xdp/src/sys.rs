@@ -74,7 +74,7 @@ pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
-/// Raises the number of frames that one kick may send (Linux 6.17). Older kernels always send 32.
+/// Raises the number of frames that one kick (send system call) may send (Linux 6.17). Older kernels always send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // Ignore an error, which costs only speed: kicks are repeated until the ring is empty.
     let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
@@ -141,11 +141,10 @@ pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
 
 pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
-    bind_packet(socket.as_fd(), ifindex, 0)?;
+    bind_packet(socket.as_fd(), ifindex, 0)?; // EtherType 0: the socket receives nothing
     Ok(socket)
 }
 
-/// Binds a packet socket to an interface and an EtherType (ETH_P_ALL: every EtherType, 0: none).
 pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).expect("a small number"),

@@ -41,7 +41,7 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter. Each of the two rings must have at least `chunks` entries.
+    /// Creates a transmitter for two rings of at least `chunks` entries.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,

@@ -36,8 +36,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory, registered with its first socket, to which further sockets refer. The kernel keeps its pages even
-/// after an unmap.
+/// Packet memory, registered at the kernel by its first socket, to which further sockets refer. The kernel keeps its
+/// pages even after an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
@@ -98,8 +98,8 @@ impl Umem {
     }
 }
 
-/// Tests for small receive chunks with an unbound socket: without multi-buffer, a kernel refuses the flag (EINVAL)
-/// before it misses the device (ENODEV).
+/// Tests for small receive chunks by binding a socket to no device: a kernel without multi-buffer refuses the flag
+/// (EINVAL) before it notices the missing device (ENODEV).
 pub(crate) fn has_small_chunks() -> bool {
     let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);
     let tried = || -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Runs `shared_ring.rs` against a model of the kernel, in every order that the memory model allows.
 //!
-//! Loom reports simultaneous accesses to an entry, and lets a load return every value that any processor may.
+//! Loom reports simultaneous accesses to an entry, and tries every value that a load may return on any processor.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::arc_with_non_send_sync)] // loom checks this
 
@@ -14,7 +14,6 @@ use shared_ring::{Consumer, Producer, RingLayout};
 #[path = "../src/shared_ring.rs"]
 mod shared_ring;
 
-/// Replacement for the crate's module `atomics`, which lets loom track all accesses.
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
@@ -108,7 +107,6 @@ mod mapping {
 
 const LAYOUT: RingLayout = RingLayout { producer: 0, consumer: 1, flags: 2, entries: 3 };
 
-/// Start value of the counters, so large that they soon wrap.
 const LATE: u32 = u32::MAX;
 
 fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {

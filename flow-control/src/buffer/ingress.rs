@@ -134,8 +134,8 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns whether the longest frame may not fit into the reserve and the `left` bytes of the pool. False for an
-    /// empty queue: no frame could leave it and so end a pause.
+    /// Returns whether the longest frame might exceed the reserve and the `left` bytes of the pool. False for an empty
+    /// queue: no departing frame could end its pause.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

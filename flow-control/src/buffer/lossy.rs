@@ -22,8 +22,8 @@ impl LossyUse {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Returns how much more a queue of `held` bytes may take: half of the difference between the free pool, which
-    /// limits the queue, and `held`, because each byte shrinks the pool, too.
+    /// Returns how much more a queue of `held` bytes may take: half of the difference between the free pool and `held`.
+    /// The free pool limits the queue's length, and each added byte also shrinks the pool.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

@@ -246,14 +246,14 @@ impl Buffer {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns the bytes of `class` from any worker's port `ingress` at `egress`, queued or in the driver.
+    /// Returns the bytes of `class` received on `ingress` (of any worker) that are queued or in the driver at `egress`.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port at which most bytes of `class` from `ingress` wait. Too slow to call per frame.
+    /// Returns the egress port with most bytes of `class` from `ingress`. Too slow to call per frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -312,8 +312,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether a frame's copies for `ports` fit into the shared egress limit, or no bytes count there whose
-    /// departure could make space.
+    /// Returns whether a frame's copies for `ports` fit into the shared egress limit. Also true if no queued bytes
+    /// count there: waiting could make no space.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };

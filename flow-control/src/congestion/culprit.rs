@@ -12,12 +12,12 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of a buffer unit (section V of the paper). Random sampling weights frames by their units.
+/// Bytes of a buffer unit (section V of the QCN paper). Random sampling weights frames by their units.
 const UNIT_LEN: u64 = 256;
-/// Maximum number of random picks. The last picked frame is blamed, whatever its size.
+/// Maximum number of random picks of a frame. The last picked frame is blamed, whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of the frame's flow: of source and CN-TAG, if any, else of its 5-tuple or addresses.
+/// Returns a digest of the frame's flow: of its source and CN-TAG, or without a CN-TAG, of its 5-tuple or addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));

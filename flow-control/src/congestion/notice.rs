@@ -1,4 +1,4 @@
-//! Congestion notification message (CNM) made from a sample.
+//! Congestion notification message (CNM) made from a sample of a congested buffer.
 
 use xoff_wire::Header;
 use xoff_wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
@@ -7,8 +7,8 @@ use xoff_wire::units::{Class, MacAddr};
 use super::qcn::Sample;
 
 impl Sample {
-    /// Returns the CNM to the culprit frame's source, from the congestion point of `class` at the port with address
-    /// `mac`. `None` if the frame is a CNM or has a group source.
+    /// Returns the CNM to the source of the culprit frame `(header, head)`, from the congestion point of `class` at the
+    /// port with address `mac`. `None` if the frame is a CNM or has a group source.
     #[must_use]
     pub fn notice(
         &self,

@@ -105,8 +105,8 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the frame to blame for a sample, which the frame in slot `arrived` caused. `size` returns
-    /// the size of a slot's frame.
+    /// Returns the slot of the frame to blame for a sample. The frame in slot `arrived` caused the sample; `size`
+    /// returns the size of a slot's frame.
     #[must_use]
     pub fn culprit(
         &mut self,

@@ -1,6 +1,6 @@
 //! Congestion point of QCN (802.1Qau): when a buffer is sampled, and the feedback of a sample.
 //!
-//! A sample compares the occupancy Q with its set point Qeq and its previous value Qold:
+//! A sample compares the occupancy Q with its set point Qeq and its previous value Qold, with weight w:
 //!
 //! ```text
 //!   Qoff = Q - Qeq     Qdelta = Q - Qold     Fb = Qoff + w x Qdelta

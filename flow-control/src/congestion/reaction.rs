@@ -1,10 +1,10 @@
 //! Reaction point of QCN (802.1Qau): rate limiter of one flow at its sending station.
 //!
 //! The first CNM starts the limiter; reaching line rate ends it. A CNM with quantized feedback q lowers the rate by the
-//! fraction q x Gd, at most by half. The rate before the CNM becomes the target, unless no cycle has ended since the
-//! previous CNM. Byte cycles and time cycles run in parallel, and each ended cycle moves the rate half way to the
-//! target. Beyond five cycles of one kind, the target rises by R_AI per cycle; beyond five of both kinds, by multiples
-//! of R_HAI.
+//! fraction q x Gd (q/128), at most by half. The rate before the CNM becomes the target, unless no cycle has ended
+//! since the previous CNM. Byte cycles and time cycles run in parallel, and each ended cycle moves the rate half way to
+//! the target. Beyond five cycles of one kind, the target rises by R_AI per cycle; beyond five of both kinds, by
+//! multiples of R_HAI.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -21,7 +21,7 @@ pub struct ReactionSettings {
     pub cycle_time: Nanos,
     /// R_AI: rise of the target rate per cycle of active increase.
     pub active_step: BitRate,
-    /// R_HAI: the target rate rises by multiples of it per cycle of hyper-active increase.
+    /// R_HAI: unit of the target rate's rise per cycle of hyper-active increase.
     pub hyper_step: BitRate,
     pub rate_min: BitRate,
     pub jitter_percent: u8,

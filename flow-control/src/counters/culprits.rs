@@ -18,7 +18,7 @@ pub struct CulpritQueue {
 
 impl Counters {
     /// Returns the egress queues with frames from `ingress`, fullest first; none unless this switch now pauses `class`
-    /// at that port's peer.
+    /// at the peer of `ingress`.
     #[must_use]
     pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<CulpritQueue> {
         let held = self.class(ingress, class);

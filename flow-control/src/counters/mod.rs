@@ -41,7 +41,7 @@ pub struct PortCounters {
     pub pause_frames_received: Counter,
     /// Well-formed pause frames whose classes the port does not obey.
     pub pause_frames_ignored: Counter,
-    /// Classes that the last ignored PFC frame named, as bits; zero if PAUSE was ignored last.
+    /// Classes that the last ignored PFC frame named, as bits; zero if an 802.3x PAUSE was ignored last.
     pub pfc_classes_ignored: Counter,
     pub malformed_control: [Counter; MacControlError::COUNT],
     /// Frames whose DSCP gives a lossy class, although their PCP maps to a lossless one. Not every frame of a
@@ -57,12 +57,12 @@ pub struct PortCounters {
     pub cnms_received: Counter,
     pub malformed_cnms: [Counter; CnmError::COUNT],
     pub checksums_examined: Counter,
-    /// Examined frames with an unfinished (partial) TCP or UDP checksum. Isolated ones, which may be chance, do not
-    /// count.
+    /// Examined frames with an unfinished (partial) TCP or UDP checksum. An isolated match, which may be chance, does
+    /// not count.
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,
-    /// Frames whose source was not learned, because the port's limit or the table was full.
+    /// Frames whose source was not learned, because the port's limit was reached or the table full.
     pub learn_refused: Counter,
     pub loops: Counter,
     /// Index of the other port of the last loop, plus one; zero without a loop.
@@ -80,7 +80,7 @@ pub struct PortCounters {
     pub looped: Counter,
 }
 
-/// Outcomes of slow-path frames of one port.
+/// Counters of one port's slow-path frames, which are for the host, by outcome.
 #[derive(Debug, Default, PartialEq)]
 pub struct PuntCounters {
     /// Frames copied to the host.
@@ -102,9 +102,9 @@ pub struct ClassCounters {
     pub ingress_watermark: Counter,
     pub headroom_bytes: Counter,
     pub headroom_watermark: Counter,
-    /// Maximum bytes received during one pause of the peer, counted from the decision to pause.
+    /// Maximum bytes received during one pause by this switch, counted from the decision to pause.
     pub after_xoff_max: Counter,
-    /// Longest time (ns) from a sent XOFF to a frame of the class, times without polling included.
+    /// Longest time (ns) from a sent XOFF to a frame of the class, including times in which the switch did not poll.
     pub response_max: Counter,
     pub egress_bytes: Counter,
     pub egress_watermark: Counter,
@@ -128,7 +128,7 @@ pub struct ClassCounters {
     pub headroom_recent: RecentMax,
     pub xoff_sent: Counter,
     pub xoff_causes: Causes,
-    /// Actions that the policy requested on this port's events, but the switch cannot execute.
+    /// Actions that a policy requested on events of this port, but that the switch cannot execute.
     pub intents_refused: Counter,
     pub xon_sent: Counter,
     pub refreshes_sent: Counter,
@@ -137,15 +137,15 @@ pub struct ClassCounters {
     pub rate_requests: RateRequests,
     /// Rate limit requested by the peer (bit/s); zero means none.
     pub rate_obeyed: Counter,
-    /// Summed duration (ns) of this switch's finished pauses of the peer.
+    /// Total duration (ns) of finished pauses of the peer by this switch.
     pub held_nanos: Counter,
-    /// Start of this switch's current pause of the peer (driver's clock, ns), or zero.
+    /// Start (driver's clock, ns) of the current pause of the peer by this switch, or zero.
     pub held_since: Counter,
-    /// Last cause of a pause of the peer, as a packed [`crate::cause::Cause`], or zero.
+    /// Cause of the last pause of the peer by this switch, as a packed [`crate::cause::Cause`], or zero.
     pub held_cause: Counter,
-    /// Summed duration (ns) of the peer's finished pauses of this switch.
+    /// Total duration (ns) of finished pauses of this switch by the peer.
     pub paused_nanos: Counter,
-    /// Start of the peer's current pause of this switch (driver's clock, ns), or zero.
+    /// Start (driver's clock, ns) of the current pause of this switch by the peer, or zero.
     pub paused_since: Counter,
     pub qcn_samples: Counter,
     /// Quantized feedback of the last QCN sample (0..=63).
@@ -184,7 +184,8 @@ pub struct FlowCounters {
     pub resume_frames_received: Counter,
     pub requests: FlowRequests,
     pub paused: Counter,
-    /// Pauses of the whole class instead of single flows: a flow table was full, or a queued frame's flow unknown.
+    /// Pauses of the whole class instead of single flows, because a flow table was full or a queued frame's flow
+    /// unknown.
     pub fallbacks: Counter,
 }
 
@@ -260,7 +261,7 @@ impl ClassCounters {
         self.halted_nanos.add(lasted.0);
     }
 
-    /// Records that this switch ended its pause of the peer.
+    /// Records the end of a pause of the peer by this switch.
     pub fn end_hold(&self, held_for: Nanos) {
         self.held_since.set(0);
         self.held_nanos.add(held_for.0);
@@ -314,7 +315,7 @@ impl Counters {
         })
     }
 
-    /// Ends pauses, storms and halts, and resets gauges: a restarted switch reuses the counters.
+    /// Ends counted pauses, storms and halts, and resets gauges, because a restarted switch reuses the counters.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));

@@ -67,7 +67,7 @@ pub struct ShadowCounters {
 }
 
 impl ShadowCounters {
-    /// Counts a frame lost while the shadow requested no pause.
+    /// Counts a frame lost while the shadow policy requested no pause.
     pub fn lose(&self, now: Nanos) {
         self.lost.add(1);
         if self.first_loss.get() == 0 {

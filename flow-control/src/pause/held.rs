@@ -9,7 +9,7 @@ pub struct Held {
     announced: ClassSet,
     /// Classes that the peer may treat as paused because of earlier frames, such as pauses of flows.
     suspected: ClassSet,
-    /// Start of each pause. Boxed, because few classes are paused.
+    /// Start of each pause. Boxed to keep this struct small.
     since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,
@@ -34,7 +34,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// Creates a state without pauses; `refresh` is the interval of repeated pauses.
+    /// Creates a state without pauses; `refresh` is the interval at which pauses are repeated.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -108,7 +108,7 @@ impl Held {
         self.wanted.0 != self.announced.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
-    /// Advances to `now`; refreshes of pauses may fall due.
+    /// Advances the time to `now`; refreshes of pauses may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {

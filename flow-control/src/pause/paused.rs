@@ -10,7 +10,7 @@ pub struct Paused {
     defied: ClassSet,
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Begin and end of each pause. Boxed, because few classes are paused.
+    /// Begin and end of each pause. Boxed to keep this struct small.
     times: Box<[Times; CLASSES]>,
 }
 
@@ -260,8 +260,8 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. The article's class-enable vector "CEV
-    /// 0x1000" means 0000 1000 in binary.
+    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its class-enable vector "CEV 0x1000"
+    /// means 0000 1000 in binary.
     #[test] // proves: pause-timing
     fn pause_time_matches_article_on_dscp_based_pfc() {
         let frame_with = |quanta| {

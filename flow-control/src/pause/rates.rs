@@ -10,7 +10,7 @@ use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateSte
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
-    /// True if a rate frame is due. First field, because every frame reads only this one.
+    /// True if a rate frame is due. First field, because each frame reads only this field.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -61,7 +61,7 @@ impl RequestedRates {
         self.due
     }
 
-    /// Advances to `now`; refreshes of limits may fall due.
+    /// Advances the time to `now`; refreshes of limits may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -106,7 +106,7 @@ impl RequestedRates {
 pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
-    /// Expiry of each limit. Boxed, because few classes have a limit.
+    /// Expiry of each limit. Boxed to keep this struct small.
     until: Box<[Nanos; CLASSES]>,
     next_expiry: Nanos,
 }

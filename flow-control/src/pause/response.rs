@@ -2,7 +2,7 @@
 //!
 //! Headroom ([`crate::headroom`]) sets two limits: bytes, and the time in which the line carries them. More bytes
 //! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that the
-//! peer stops late or never. After a stall of this switch beyond its budget, the peer is not blamed for one time limit.
+//! peer stops late or never. For one time limit after a stall beyond its budget, this switch does not blame the peer.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -81,7 +81,7 @@ impl Response {
     }
 
     /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of this switch's last
-    /// overlong stall.
+    /// stall beyond its budget.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);

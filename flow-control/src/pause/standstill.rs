@@ -1,8 +1,7 @@
 //! Detection of classes that a peer keeps paused nearly all the time, in one pause or many.
 //!
 //! While pauses last, the port is sampled about every millisecond. A class is at a standstill if it was blocked in all
-//! but [`FREE_MAX`] of the last [`LOOKS`] samples. A class that may send a few thousandths of the time is nearly always
-//! found, one that may send a tenth hardly ever.
+//! but [`FREE_MAX`] of the last [`LOOKS`] samples.
 //!
 //! Samples count instead of time, because a stalled switch may miss the end of a pause. Their spacing varies, because
 //! pauses in step with evenly spaced samples could go unnoticed.

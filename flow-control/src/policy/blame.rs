@@ -5,7 +5,8 @@
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
 //! ```
 //!
-//! D(i,p) = 1: ingress port i is paused in class p. E(i,o,p) = 1: egress port o blames port i, by the policy's rule.
+//! D(i,p) = 1: ingress port i is paused in class p. I(i,p) = 1: plain PFC pauses it. E(i,o,p) = 1: egress port o blames
+//! port i, by the policy's rule.
 
 use xoff_wire::units::{PortId, PortSet};
 
@@ -56,7 +57,7 @@ impl Blame {
         !self.blames[egress.index()].is_empty()
     }
 
-    /// Sets E(i,o,p) to 1: egress port o (`egress`) blames ingress port i (`port`).
+    /// Makes egress port o (`egress`) blame ingress port i (`port`): E(i,o,p) = 1.
     pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
         if port == egress || self.blames[egress.index()].contains(port) {
             return;
@@ -71,7 +72,7 @@ impl Blame {
         }
     }
 
-    /// Sets E(i,o,p) to 0 for every ingress port i.
+    /// Ends all blame by egress port o (`egress`): E(i,o,p) = 0 for every ingress port i.
     pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let blames = std::mem::take(&mut self.blames[egress.index()]);
         for port in blames.iter() {

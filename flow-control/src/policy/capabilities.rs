@@ -4,7 +4,7 @@ use super::Intent;
 use crate::cause::Trigger;
 use crate::settings::PortSettings;
 
-/// Filter of intents that cannot be executed. Only custom policies request them.
+/// Filter that removes intents that the switch cannot execute. Only custom policies request such intents.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     ports: Box<[Port]>,
@@ -17,7 +17,7 @@ struct Port {
 }
 
 impl Capabilities {
-    /// Creates a worker's filter, which allows pauses only at its own ports.
+    /// Creates a worker's filter, which allows pauses only at the worker's own ports.
     pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Capabilities {
         let port = |(id, port): (u8, &PortSettings)| Port {
             pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },

@@ -21,8 +21,7 @@ impl CustomPanic {
     }
 }
 
-/// Calls a custom policy with a copy of the event: a reference to the event itself would force it into memory, and slow
-/// built-in policies.
+/// Calls a custom policy with a copy of the event, so that the event itself stays in registers for built-in policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(
@@ -44,8 +43,8 @@ pub(super) fn adopt(policy: &mut dyn CustomPolicy, buffer: &Buffer, intents: &mu
 }
 
 fn called<T>(call: impl FnOnce() -> T) -> T {
-    // Never continue after a panic: the policy's state may be half updated. The new payload shows that the policy
-    // panicked.
+    // Never continue after a panic: the policy's state may be half updated. The new payload tells the caller that a
+    // policy panicked.
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|cause| panic::resume_unwind(Box::new(CustomPanic::of(&*cause))))
 }

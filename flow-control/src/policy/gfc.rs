@@ -5,7 +5,7 @@
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
 //! ```
 //!
-//! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never quite stops, which breaks deadlocks.
+//! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never stops entirely, which prevents deadlocks.
 //! Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
 //! Step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). The paper leaves the end open;
@@ -19,7 +19,7 @@ use crate::buffer::Buffer;
 use crate::settings::{FlowControl, GfcSettings, SwitchSettings, ports_where};
 
 impl GfcSettings {
-    /// Returns the queue lengths T(k) in bytes at which the steps begin, k = 1 to the last.
+    /// Returns the queue lengths T(k) in bytes at which rate steps begin, for k = 1 to the last step.
     pub fn thresholds(&self, xoff: Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let ladder = Ladder::new(self, xoff);
         (1..=self.steps).map(move |k| ladder.begins(k))

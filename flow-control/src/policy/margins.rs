@@ -1,5 +1,4 @@
-//! Tests of margins: a policy that misses events within its margin must have the same intents and state as one that
-//! gets all events.
+//! Tests that a policy has the same intents and state if it does not get the events that its margins exempt.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 

@@ -36,7 +36,7 @@ pub use crate::buffer::Margin;
 pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Number in place of a flow without an entry in OFC's table.
+/// Flow number of a frame whose flow has no entry in OFC's table.
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// Policy of one class.
@@ -108,8 +108,8 @@ impl Policy {
         }
     }
 
-    /// Returns for how many more frames and bytes `observe` need not be called with such an `event`: they change
-    /// nothing. For received frames, valid only below XOFF.
+    /// Returns for how many more frames and bytes `observe` need not be called with such an `event`, because nothing
+    /// would change. For received frames, valid only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {
@@ -120,7 +120,7 @@ impl Policy {
         }
     }
 
-    /// Takes over with the frames already in the buffer, and appends due intents.
+    /// Starts the policy with the frames already in the buffer, and appends intents that are due.
     pub fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.adopt(buffer, intents),

@@ -12,8 +12,8 @@ pub trait PolicyFactory: Debug + Send + Sync {
     /// Creates the policy of `class`, which must allocate all its memory now.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether one worker must handle both ingress and egress of a frame: policies get events of their own
-    /// worker only.
+    /// Returns whether one worker must handle both ingress and egress of a frame, because a policy gets only its own
+    /// worker's events.
     fn needs_one_worker(&self) -> bool {
         true
     }

@@ -43,7 +43,7 @@ pub struct Member {
 pub enum Spread {
     /// All frames of a flow take the same path.
     Flow,
-    /// Each frame takes the next path, in an order of this kind.
+    /// Each frame takes the next path in this order.
     Frame(Turns),
     /// Each frame takes a random path with few queued bytes of its class and higher ones (DeTail).
     Adaptive {

@@ -58,8 +58,8 @@ pub struct SharedMemory {
     pub egress_port_limit: Bytes,
     /// Egress queues to which both egress limits apply.
     pub egress_limits: EgressLimits,
-    /// Source of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: an empty
-    /// queue without memory cannot pause its peer.
+    /// Source of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: a queue
+    /// without memory for its first frame stays empty, and cannot pause its peer.
     pub headroom: HeadroomPlace,
     /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None` means fixed limits.
     pub alpha_log2: Option<i8>,

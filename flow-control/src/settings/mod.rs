@@ -112,7 +112,8 @@ pub enum LoopDetection {
     Off,
     #[default]
     Alert,
-    /// Loops are reported; the higher-numbered port, if it has this setting, is kept out of floods for some time.
+    /// Loops are reported. The higher-numbered of the two connected ports, if it has this setting, is kept out of
+    /// floods for some time.
     Block,
 }
 
@@ -129,7 +130,7 @@ impl StormLimit {
         self.rates[kind.index()]
     }
 
-    /// Returns a copy with another limit of `kind`.
+    /// Returns a copy with limit `rate` of `kind`.
     #[must_use]
     pub const fn with(mut self, kind: Flooded, rate: BitRate) -> StormLimit {
         self.rates[kind.index()] = Some(rate);
@@ -238,7 +239,8 @@ pub struct PortSettings {
     pub isolated: bool,
     pub routed: bool,
     pub flow_control: FlowControl,
-    /// LLDP agent of the port. With [`Lldp::Off`], LLDP frames are consumed; otherwise they are punted.
+    /// LLDP agent of the port. With [`Lldp::Off`], the switch consumes LLDP frames; otherwise it passes them to the
+    /// agent.
     pub lldp: Lldp,
     pub punt_limit: PuntLimit,
     pub dcbx: Dcbx,
@@ -250,12 +252,12 @@ pub struct PortSettings {
     pub pause_time: Quanta,
     /// Interval of XOFF repetitions during a pause.
     pub refresh: Nanos,
-    /// Maximum layer-1 bytes sent above line rate to catch up after the port's worker was late.
+    /// Maximum credit in layer-1 bytes with which the port catches up after its worker was late.
     pub burst: Bytes,
     /// Maximum layer-1 bytes in the driver, where a pause cannot stop them.
     pub commit: Bytes,
-    /// Computed headroom: maximum bytes of a class after XOFF, if the peer is as declared. [`Bytes::MAX`]: the peer is
-    /// never blamed.
+    /// Computed headroom: maximum bytes of a class received after the decision to pause it, if the peer is as declared.
+    /// [`Bytes::MAX`]: the peer is never blamed.
     pub past_xoff: Bytes,
     pub peer_response: Nanos,
     pub classes: [ClassSettings; CLASSES],
@@ -272,7 +274,7 @@ pub enum Lldp {
     Kernel,
 }
 
-/// Use of the neighbour's DCBX announcements. The dataplane ignores it.
+/// Use of the neighbour's DCBX announcements. The dataplane ignores this setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Dcbx {
@@ -338,7 +340,7 @@ pub struct ClassSettings {
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
-    /// Egress queue length at which [`WhenFull`] applies to a frame.
+    /// Length at which the egress queue is full. [`WhenFull`] applies to a frame that would make the queue reach it.
     pub egress_max: Bytes,
     /// Maximum frames in the egress queue: small frames use up frame slots. `u32::MAX` means no limit.
     pub egress_max_frames: u32,
@@ -351,7 +353,7 @@ pub struct ClassSettings {
     pub egress_xon: Bytes,
     pub queue: QueueKind,
     pub service: Service,
-    /// Maximum rate; `None` means line rate.
+    /// Maximum sending rate of the class; `None` means line rate.
     pub max_rate: Option<BitRate>,
     pub ecn: Option<EcnSettings>,
     pub watchdog: Option<WatchdogSettings>,

@@ -1,5 +1,4 @@
-//! Base settings of simulators, benchmarks and tests, adapted as in `PortSettings { pvid: None,
-//! ..PortSettings::plain(..) }`.
+//! Base settings of simulators, benchmarks and tests.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
 

@@ -11,7 +11,7 @@ pub struct QcnSettings {
     /// Qeq: target occupancy in bytes.
     pub set_point: Bytes,
     pub weight: u32,
-    /// Is: bytes between samples of an uncongested buffer.
+    /// `Is`: bytes between samples of an uncongested buffer.
     pub sample_every: Bytes,
     /// Maximum jitter of the sampling interval in percent; it keeps sampling out of step with periodic traffic.
     pub jitter_percent: u8,
@@ -53,6 +53,6 @@ pub enum Culprit {
     Arrival,
     /// Flow with most bytes in the flow table.
     OccupancyDeterministic,
-    /// Flow of a random queued frame, in proportion to size.
+    /// Flow of a random queued frame, weighted by size.
     OccupancyRandom,
 }

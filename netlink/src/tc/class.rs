@@ -52,15 +52,13 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // This field has 32 bits, so it holds the maximum for a higher rate; a 64-bit attribute then contains the
-        // rate in full.
+        // This field has 32 bits, so it holds the maximum for a higher rate, which a 64-bit attribute contains in full.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }
 }
 
-/// HTB class. It may always send at `rate`, and up to `ceil` by borrowing from its parent. Classes with a lower
-/// `priority` borrow first; classes of equal priority take turns.
+/// HTB class. It may always send at `rate`, and up to `ceil` by borrowing from its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
     pub rate: Rate,
@@ -76,7 +74,7 @@ pub struct HtbClass {
 }
 
 impl HtbClass {
-    /// Creates or changes the class; its queue stays.
+    /// Builds a request to create or change the class; its queue stays.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
@@ -96,7 +94,8 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// The quantum is not compared, because it never changes in a class with children.
+    /// Returns whether the kernel's `node` has these settings. The quantum is not compared, because the kernel never
+    /// changes it in a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;

@@ -34,8 +34,8 @@ pub enum Qdisc {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Sends frames at `rate`, in bursts of up to `burst` bytes. Superframes longer than `burst` are segmented; other
-    /// longer frames are dropped.
+    /// Sends frames at `rate`, in bursts of up to `burst` bytes. Superframes (joined segments) longer than `burst` are
+    /// segmented; other longer frames are dropped.
     Open {
         rate: Rate,
         /// Depth of the bucket and maximum frame length, in bytes.
@@ -69,19 +69,20 @@ impl Qdisc {
         }
     }
 
-    /// The kernel refuses this request if the place is occupied.
+    /// Builds a request to add this qdisc, which the kernel refuses if the place is occupied.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Changes a qdisc of the same kind and handle at `place`; replaces any other, whose frames are lost.
+    /// Builds a request to change a qdisc of the same kind and handle at `place`, or to replace another one, whose
+    /// frames are lost.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("create or replace", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Changes a qdisc of this kind and handle; its queued frames stay.
+    /// Builds a request to change a qdisc of this kind and handle; its queued frames stay.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
@@ -94,7 +95,8 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// A plug's state and a tbf's maximum frame length are not compared.
+    /// Returns whether the kernel's `node` has these settings. A plug's state and a tbf's maximum frame length are not
+    /// compared.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -133,9 +135,9 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // To shut the bucket, the minimum frame size exceeds its depth, from which the kernel derives the maximum
-            // frame length. `burst` bytes take 4 s at this rate; the kernel represents a depth of at most 4.3 s (2^32
-            // ns).
+            // The minimum frame size exceeds the bucket's depth, so no frame fits. The kernel derives the maximum frame
+            // length from the depth. `burst` bytes take 4 s at this rate, because the kernel represents a depth of at
+            // most 4.3 s (2^32 ns).
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }

@@ -1,5 +1,5 @@
-//! Forwarder without switching, over xoff's ring traits. It reads no byte of a frame, so runs on xoff's and
-//! `xsk-rs`'s rings differ only in the rings' cost.
+//! Forwarder without switching, over xoff's ring traits. It reads no byte of a frame, so its speed with xoff's rings
+//! and with those of the crate `xsk-rs` differs only by the rings' cost.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,9 +20,9 @@ pub struct Interface<R, F, T, C> {
     pub tx: T,
     pub completion: C,
     pub entries: u32,
-    /// Number of chunks for receiving: those that the kernel may fill, and those in the RX ring.
+    /// Number of chunks that the kernel may fill, or that are in the RX ring.
     pub receiving: u32,
-    /// Number of chunks for sending: those that the kernel is to send, and those in the completion ring.
+    /// Number of chunks that the kernel is to send, or that are in the completion ring.
     pub sending: u32,
 }
 

@@ -55,7 +55,7 @@ impl Default for PortSettings {
     }
 }
 
-/// XDP program of the switch, attached in native mode. Dropping this value detaches the program.
+/// XDP program of the switch, attached in native mode until this value is dropped.
 #[derive(Debug)]
 pub struct Program {
     // Declared before the claim, so that the XDP program is detached while the interface is still claimed.
@@ -63,7 +63,7 @@ pub struct Program {
     _claim: Claim,
 }
 
-/// The XDP program passes frames of queue 0 to `socket`, or drops them.
+/// Attaches the XDP program, which passes frames of queue 0 to `socket`, or drops them without one.
 pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
     let ifindex = if_nametoindex(device)
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
@@ -245,7 +245,7 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
 pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
-/// Raises the number of frames that one kick may send (Linux 6.17). Older kernels always send 32.
+/// Raises the number of frames that the kernel may send in one system call (Linux 6.17). Older kernels always send 32.
 fn raise_budget(socket: RawFd, frames: u32) {
     let len = u32::try_from(size_of::<u32>()).expect("an integer exceeds 4 GiB");
     // SAFETY: `frames` is readable, and has the given size. An error costs only speed, so it is ignored.

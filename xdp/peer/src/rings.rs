@@ -1,11 +1,10 @@
 //! xoff's ring traits on the queues of `xsk-rs`.
 //!
 //! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a table with the
-//! descriptor of each chunk. The queue of `xsk-rs` accepts the whole array, or nothing while it lacks space for all: the chunks then wait
-//! in the array.
+//! descriptor of each chunk. The queue of `xsk-rs` accepts the whole array or, without space for all, nothing: the chunks then wait in the
+//! array.
 //!
-//! The safety argument of [`crate::ports`] applies: the loop over the rings takes each chunk from one ring before adding it to
-//! another.
+//! The safety argument of [`crate::ports`] applies: the forwarding loop takes each chunk from one ring before adding it to another.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};

@@ -34,7 +34,6 @@ const CHUNK_BYTES: u32 = 2048;
 
 const XDP_HEADROOM: u32 = 256;
 
-/// Maximum number of frames in flight: less than any ring has entries.
 const BATCH: usize = 32;
 
 struct Wire {
@@ -46,7 +45,6 @@ struct Wire {
 }
 
 impl Wire {
-    /// Moves the test's thread to a new network namespace with a veth pair: `eth0` for `xsk-rs`, `p0` for xoff.
     fn new(mtu: u32, headroom: u32, buffers: usize) -> Wire {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap(); // IPv6 would send frames

@@ -1,4 +1,4 @@
-//! Tests of the AF_XDP layer with a real kernel: frames over veth pairs. The tests need root.
+//! Tests of the AF_XDP layer with a real kernel, over veth pairs. They need root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -49,7 +49,6 @@ fn port_options(device: &str) -> PortOptions {
     }
 }
 
-/// Network namespace "switch" with ports on the devices p0 and p1. A veth pair connects each port to a host.
 struct Bench {
     lab: Lab,
     hosts: [Host; 2],

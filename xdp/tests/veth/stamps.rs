@@ -15,8 +15,6 @@ fn take(bench: &mut Bench) -> Vec<(Vec<u8>, Option<Nanos>)> {
     received
 }
 
-/// Sends a frame that the first port takes from the ring only later. Returns the frame's stamp, the time before it was sent, and a time at
-/// which it was in the ring.
 fn received_late(bench: &mut Bench, len: usize) -> (Option<Nanos>, Nanos, Nanos) {
     let sent = now();
     bench.hosts[0].send(&frame(1, len));

@@ -2,8 +2,8 @@
 //!
 //! An egress queue above WARN counts arrivals by ingress port, C(i,o,p). Above XOFF it blames ports, E(i,o,p) = 1,
 //! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the ingress port with most arrivals;
-//! Algorithm 2 (Stop-Calibrate) the fewest that together have the share CUT of arrivals. Of equal ports, the
-//! lowest-numbered is blamed; ports that may not send XOFF never are.
+//! Algorithm 2 (Stop-Calibrate) the fewest that together have the share CUT of arrivals. Of ports with equal arrivals,
+//! the lowest-numbered is blamed; ports that may not send XOFF never are.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -12,7 +12,7 @@ use super::{Event, Intent, Pfc};
 use crate::buffer::{Buffer, Margin};
 use crate::settings::{CountUnit, SwitchSettings};
 
-/// Rule for blaming ports.
+/// Rule by which a congested egress queue blames ingress ports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Culprits {
     /// Stop-Max: the port with most arrivals.
@@ -128,7 +128,8 @@ impl CaPfc {
         self.blame.accuse(heaviest, egress, intents);
     }
 
-    /// Blames the fewest ports with at least the share `cut` of arrivals (Algorithm 2 of CaPFC, lines 2 to 4).
+    /// Blames the fewest ports that together have at least the share `cut` of arrivals (Algorithm 2 of CaPFC, lines 2
+    /// to 4).
     fn blame_share(&mut self, egress: PortId, cut: f64, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         self.order.sort_unstable_by_key(|port| (std::cmp::Reverse(arrivals[port.index()]), *port));
@@ -149,7 +150,8 @@ impl CaPfc {
         self.order.sort_unstable();
     }
 
-    /// Resets a drained queue's arrivals and ends its blame (Algorithm 1 of CaPFC, lines 17 to 20).
+    /// Resets the arrivals of a queue drained to WARN, and ends its blame at XON (Algorithm 1 of CaPFC, lines 17 to
+    /// 20).
     #[cold]
     fn drained(&mut self, egress: PortId, held: Bytes, intents: &mut Vec<Intent>) {
         let queue = &mut self.egress[egress.index()];

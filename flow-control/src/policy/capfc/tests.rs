@@ -8,7 +8,6 @@ use crate::policy::Policy;
 use crate::policy::bench::{Bench, C3, xoff, xon};
 use crate::settings::{FlowControl, PolicyKind, PolicySettings};
 
-/// Egress port with WARN and XON at 8,000 bytes, XOFF at 10,000.
 const OUT: u8 = 4;
 const BLAMED: Trigger = Trigger::Egress(PortId(OUT));
 

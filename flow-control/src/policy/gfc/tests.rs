@@ -5,8 +5,6 @@ use crate::cause::Trigger;
 use crate::policy::bench::{Bench, C3, xoff, xon};
 use crate::settings::{PolicyKind, PolicySettings, SwitchSettings};
 
-/// Bench whose first rate step begins at 10,000 bytes. Steps 1 to 6 end when the queue falls below 5,000, 12,500,
-/// 16,250, 18,125, 19,063 and 19,532 bytes.
 fn bench() -> Bench {
     let obedient = |settings: &mut SwitchSettings| {
         settings.ports[..4].iter_mut().for_each(|port| port.gfc_peer = true);

@@ -21,8 +21,8 @@ impl CongestedFlows {
         CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
     }
 
-    /// Records that the peer pauses the flow until `until`; the last call counts (Algorithm 2 of OFC, line 4). A new
-    /// flow needs space in the table.
+    /// Records that the peer pauses the flow until `until`, which replaces an earlier time (Algorithm 2 of OFC, line
+    /// 4). A new flow needs space in the table.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,

@@ -1,10 +1,10 @@
 //! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that cause
 //! congestion are paused, hop by hop up to their sources.
 //!
-//! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue is at least X_OFF^c
-//! (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all flows to that port
-//! are paused. Otherwise it is *local*: the flows paused by the peer are paused. Plain PFC pauses the class at X_OFF,
-//! if a table is full, or if the peer does not understand flow lists.
+//! A frame meets congestion if its ingress queue is between X_OFF^c (alpha x X_OFF) and X_OFF, and its egress queue is
+//! at least X_OFF^c (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all
+//! flows to that port are paused. Otherwise it is *local*: only the flows that this peer paused are paused further
+//! upstream. Plain PFC pauses the class at X_OFF, if a table is full, or if the peer does not understand flow lists.
 //!
 //! Deviations from the paper: docs/policies/ofc.md.
 
@@ -244,7 +244,8 @@ impl Ofc {
         }
     }
 
-    /// Removes a flow whose pause has expired, if any; at [`Nanos::NEVER`], every pause has.
+    /// Removes and returns a flow whose pause at `egress` has expired at `now`, if any; at [`Nanos::NEVER`], every
+    /// pause has.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;
@@ -264,7 +265,7 @@ impl Ofc {
         self.pause_frames[port.index()].is_due()
     }
 
-    /// Advances to `now`; refreshes of flow pauses may fall due.
+    /// Advances the time to `now`; refreshes of flow pauses may fall due.
     pub fn advance(&mut self, port: PortId, now: Nanos) {
         self.pause_frames[port.index()].advance(now);
     }
@@ -275,8 +276,8 @@ impl Ofc {
         self.pause_frames[port.index()].next_refresh()
     }
 
-    /// Writes a due frame into `bytes`, which must have room for a frame of minimum length. `from` is the address of
-    /// `port`, `time` the pause time.
+    /// Writes a due flow pause or resume into `bytes`, which must have room for a frame of minimum length. `from` is
+    /// the address of `port`, `time` the pause time.
     pub fn write_frame(
         &mut self,
         now: Nanos,
@@ -301,7 +302,7 @@ impl Ofc {
         Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
-    /// Marks due flow frames as sent, although a shadow policy ([`super::Shadow`]) sends none.
+    /// Marks due flow pauses and resumes as sent, because a shadow policy ([`super::Shadow`]) sends no frames.
     pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];

@@ -18,7 +18,6 @@ fn key(number: u16) -> FlowKey {
     FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
 }
 
-/// Policy of class 3 on six ports. Only the third port's peer does not understand flow lists.
 struct OfcBench {
     buffer: Buffer,
     ofc: Ofc,

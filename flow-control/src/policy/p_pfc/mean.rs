@@ -1,4 +1,5 @@
-//! P-PFC by mean: the ports that feed an egress queue above the average are paused.
+//! P-PFC by mean: an egress queue o of class p above the average blames, E(i,o,p) = 1, each ingress port i that feeds
+//! it. Blamed ports are paused.
 //!
 //! ```text
 //!   T(p) = max( mean of egress(o,p) over all ports o,  egress XOFF )
