@@ -17,7 +17,7 @@ pub const EXIT_NOT_PROVED: u8 = 3;
 
 pub const URL_VARIABLE: &str = "XOFF_URL";
 
-/// Returns the exit code: 0 without loss, 1 if lossless frames were lost, 3 if a loss cannot be
+/// Returns a command's exit code: 0 without loss, 1 if lossless frames were lost, 3 if a loss cannot be
 /// excluded.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {
@@ -72,7 +72,7 @@ pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
 
-/// Prints as [`print()`] does; returns `Break` if the reader has closed the pipe.
+/// Prints as [`print()`] does; returns `Break` if the reader of a pipe has closed it.
 pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {

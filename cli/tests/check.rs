@@ -129,7 +129,6 @@ fn check_merges_equal_warnings_of_many_ports() {
     assert_eq!(report["warnings"].as_array().unwrap().len(), 64);
 }
 
-/// Checks warnings whose messages differ only in their last word, the port.
 #[test] // proves: check
 fn check_separates_merged_warning_from_its_help() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -224,8 +223,8 @@ fn check_prints_busy_time_and_delay_of_congested_line() {
     let (printed, report) = checked(&config);
     for part in [
         "A congested line (us): ",
-        // Line a (1 Gb/s) needs 408 us for XON of `slow` (49,472 + 1,526 bytes), and 4000 us for XOFF of `b` (500,000
-        // bytes).
+        // Line a (1 Gb/s) sends the bytes queued at XON of `slow` (49,472 + 1,526) in 408 us, and those at XOFF of
+        // `b` (500,000) in 4000 us.
         "│ a    ┆     3 ┆     408 ┆    2008 ┆  4000 ┆  4816 ┆ 8000 │",
         "│ slow ┆     3 ┆    5001 ┆   13001 ┆ 20000 ┆ 30001 ┆ 5000 │",
     ] {

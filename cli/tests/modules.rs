@@ -146,8 +146,8 @@ impl Reader<'_> {
         match names.peek().map(|name| name.as_str()) {
             Some("crate") => path.clear(),
             Some("super" | "self") => (),
-            // Other paths begin with another crate or a child module. They are no dependency on a sibling, but may re-export an item
-            // of a child.
+            // Other paths begin with another crate or a child module. They make no dependency on a sibling, but may re-export a
+            // child's item.
             Some(_) => {
                 return self.modules.uses.entry(path.clone()).or_default().push({
                     path.extend(names.cloned());

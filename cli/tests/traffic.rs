@@ -89,8 +89,8 @@ fn two_hosts_that_send_at_line_rate_lose_no_frame() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // Allow also the last frame, which begins at `last`, and the bytes of the catch-up time, in which a host
-        // makes up for delays.
+        // Allow also the last frame, which begins at `last`, and the bytes that a delayed host sends at once
+        // (`CATCH_UP`).
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -144,8 +144,8 @@ fn traffic_hosts_use_devices_with_four_queues() {
 fn longest_frames_with_two_tags_arrive_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
         let pair = pair(mtu);
-        // Raise the MTU by two tags: a NIC accepts two tags beyond its MTU, but a veth device only one, and a packet
-        // socket no 802.1ad tag.
+        // Raise the MTU by two tags (8 bytes). A NIC accepts two tags beyond its MTU, but a veth device only one, and
+        // a packet socket no 802.1ad tag.
         let report = receive_ten(&pair, mtu + 8);
         assert_eq!((report.unsorted.other, report.drops.total), (10, 0), "MTU {mtu}: {:?}", report.drops);
     }
@@ -190,8 +190,8 @@ fn flows_with_given_size_run_to_completion() {
     assert!(flows.by_size[0].completion_ns.count > flows.by_size[1].completion_ns.count, "{flows:?}");
 }
 
-/// Returns the numbers of frames sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts
-/// 3.3 s, longer than any stall.
+/// Sends classes 3 and 4 after a pause of class 3; returns the number of sent frames of each. At 10 Mb/s the longest
+/// pause lasts 3.3 s, longer than any stall.
 fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
     let pair = pair(1500);
     let options = HostOptions { obedience, duration: Some(duration), ..options(10) };

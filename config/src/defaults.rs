@@ -29,7 +29,6 @@ pub const MTU: u32 = 1_500;
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
 /// Default `port.pause_time`: the maximum, which needs the fewest refreshes.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
-/// Default `port.cable`, in metres.
 pub const CABLE_METRES: u64 = 10;
 pub const DEFAULT_CLASS: Class = Class::ALL[0];
 pub const VID: u16 = 1;
@@ -54,7 +53,7 @@ pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Longest resume time of a peer for which the default XON keeps the line busy. A higher limit would add as much queueing delay.
+/// Longest resume time of a peer for which the default XON keeps the line busy. A longer time would add as much queueing delay.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
 pub const BATCH: u64 = 32;
 
@@ -73,8 +72,8 @@ pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
 /// Default of `egress_xoff` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s, in proportion to the speed `scaled`, if
-/// given, plus `commit`.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s, scaled to the speed `scaled` if given,
+/// plus `commit`.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -91,8 +90,8 @@ pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns the default `port.burst`: the bytes that the line carries in a round of the driver loop or in a usual stall, but at least a
-/// batch of the longest frames.
+/// Returns the default `port.burst`: the bytes that the line carries in a round of the driver loop or a usual stall, whichever is longer,
+/// but at least a batch of the longest frames.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
@@ -151,7 +150,7 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
 }
 
 /// Returns the default `port.refresh`: half the pause time, or less if a stall and frames in the driver could delay a refresh too long;
-/// `None` if less than a sixteenth is left.
+/// `None` if less than a sixteenth of the pause time is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

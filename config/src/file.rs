@@ -53,7 +53,8 @@ pub enum UnreadCause {
     },
 }
 
-/// Blocks until a pipe's writer closes the pipe; may block forever if the file's network server is unreachable.
+/// Reads a text file. Blocks until the writer of a pipe closes it, and perhaps forever if the file's network
+/// server is unreachable.
 pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
     read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
 }

@@ -1,5 +1,4 @@
-//! Kind of hardware of a switch, which determines defaults: those in `profiles/ideal.toml`, and those that its methods
-//! return.
+//! Kind of hardware of a switch. It determines defaults: in `profiles/ideal.toml`, and in the methods of [`Hardware`].
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};

@@ -289,7 +289,7 @@ pub(crate) enum MemoryModel {
 
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// Scale of thresholds: none, or the port's speed (thresholds are given for 1 Gb/s and grow in proportion).
+/// Scale of CaPFC's default thresholds, which are for 1 Gb/s: none, or in proportion to the port's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]

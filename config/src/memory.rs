@@ -103,7 +103,7 @@ pub struct Share {
     pub received: Held,
     /// Memory for lossless frames, up to XOFF and in the headroom.
     pub lossless: Held,
-    /// Memory for lossy frames that count at ingress, and for frames that only their egress queue limits.
+    /// Memory for lossy frames that an ingress limit bounds, and for frames that only their egress queue limits.
     pub queued: Held,
     pub lossy: Held,
     pub handed_over: Held,
@@ -180,7 +180,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Port `n` has `queues[n]` sockets; `None` means one.
+    /// Returns the memory plan. Port `n` has `queues[n]` sockets; `None` means one.
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -257,7 +257,7 @@ impl Config {
         let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
         let received =
             receive_chunks(port, queues).saturating_mul(u64::from(self.shell.chunks.receive_bytes()));
-        // The kernel needs its bytes once per whole chunk, even if small receive chunks divide it.
+        // Count whole chunks, even if small receive chunks divide them: the kernel needs its bytes once per whole chunk.
         let chunks = received.div_ceil(chunk).saturating_add(transmitted);
         let of_socket = chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET);
         let bytes = received.saturating_add(transmitted.saturating_mul(chunk));
@@ -271,8 +271,8 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of a worker that owns `ports`, and for all ports' lossy queues: a frame stays with the worker that
-    /// received it.
+    /// Returns the buffer memory of one worker: for its `ports`, and for all ports' lossy queues, because a frame stays with the
+    /// worker that received it.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
@@ -396,7 +396,8 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of a lossless flood share the cells of the original frame, which alone counts at its ingress port.
+            // Copies of a lossless flood need no cells: they share those of the original frame, which alone counts at its ingress
+            // port.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
             // A removed port's index keeps its memory for control frames.

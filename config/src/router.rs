@@ -167,7 +167,8 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
 
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
-    // Storm limits also apply to routed frames, because a VLAN floods them until the station's port is learned.
+    // Allow storm limits if VLANs are routed: such a VLAN floods routed frames until the station's port is
+    // learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let bridging_keys = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),

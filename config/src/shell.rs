@@ -269,7 +269,8 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// Returns whether each port for which `stays` returns true keeps its worker, of `count` workers, in `other`.
+    /// Returns whether ports that stay (`stays` returns true) keep their workers, if `other` replaces this setting of a switch with
+    /// `count` workers.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,

@@ -29,7 +29,8 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: &Document) -> Opt
 }
 
 impl Config {
-    /// Does not count buffer memory, which was allocated at the start.
+    /// Returns an error if the added ports need too much memory. Buffer memory does not count: it was
+    /// allocated at the start.
     #[must_use]
     pub fn shortage_of_added(
         &self,

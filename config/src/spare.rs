@@ -32,7 +32,7 @@ impl Config {
         config
     }
 
-    /// Returns true if this index was never that of a port.
+    /// Returns true if no port has had this index yet.
     #[must_use]
     pub fn is_spare(&self, index: usize) -> bool {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()

@@ -226,8 +226,7 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // A frame fits into an ingress queue up to its maximum, but an egress queue is full at its maximum. So `egress_max` must exceed a
-    // frame.
+    // An ingress queue may reach its maximum, but an egress queue is full there, so `egress_max` must exceed a frame.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),

@@ -6,8 +6,8 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about lossless classes that no frame can have, or whose frames leave with a lossy DSCP or PCP, and about policies
-/// that never pause: those of lossy classes, and of classes whose queue is full below the threshold.
+/// Warns about lossless classes that no frame can have, or whose frames leave with a lossy DSCP or PCP. Warns about
+/// policies that never pause: in lossy classes, and where an egress queue is full below the policy's threshold.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

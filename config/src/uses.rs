@@ -10,13 +10,13 @@ use crate::reader::problem::Problem;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     pub loopback: bool,
-    /// No Ethernet header, as with a TUN device.
+    /// True if frames have no Ethernet header, as with a TUN device.
     pub no_ethernet: bool,
     /// Bridge or bond to which the device belongs, such as `bridge br0`.
     pub master: Option<String>,
     pub kind: Option<String>,
     pub upper: Vec<String>,
-    /// Device of the default route: this device, or one on top of it.
+    /// Device that has the default route: this device, or one on top of it.
     pub default_route: Option<String>,
     /// Addresses of the device, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,

@@ -538,7 +538,7 @@ fn error_report_makes_control_characters_visible() {
         assert_eq!(obeyed, [], "{report}");
         assert!(report.contains('␛'), "{report}");
     }
-    // Signs that replace control characters take more bytes, but the labels of an error must still point at the right places.
+    // A sign that replaces a control character has more bytes, but labels of an error must still point at the right places.
     let error = read("[switch]\nname = \"\u{1b}\u{1b}\u{1b}\u{1b}\"\n").unwrap_err();
     let mut report = String::new();
     GraphicalReportHandler::new_themed(GraphicalTheme::none()).render_report(&mut report, &error).unwrap();

@@ -434,8 +434,8 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
-    // Receive chunks: 13,678 frames, one for each 512 bytes that arrive (25.2 ms and a burst of 5 ms), 31 not yet refilled, and 256
-    // for received frames.
+    // Receive chunks: 13,678 for frames, one per 512 bytes that arrive in 25.2 ms and a burst of 5 ms, 31 not yet refilled, 256
+    // for frames received before.
     let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));
@@ -505,7 +505,7 @@ fn memory_plan_has_flow_tables_only_for_policy_ofc() {
         let frames = config.share(1, &[PortId(0), PortId(1)], &[]).all().frames;
         (tables.map(|consumer| consumer.bytes.0), frames)
     };
-    // Bytes of the flow table (with hash buckets of 4), of ingress queues, and of flows paused by and at peers.
+    // Bytes of a port's flow table (with hash buckets of 4), ingress queues, congested flows and paused flows.
     let tables = 1_024 * 64 + 2 * 8 + 256 * 16 + 256 * 8;
     assert_eq!(memory("").0, None);
     assert_eq!(memory("policy = { 3 = \"ofc\" }\n").0, Some(2 * (tables + 1_024 * 5)));

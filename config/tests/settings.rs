@@ -360,7 +360,6 @@ fn chunks_are_as_large_as_mtu_needs_up_to_4096_bytes() {
     assert_eq!(xoff_config::shell::Chunks::MTU_OF_ONE, 3_818);
 }
 
-/// Headroom must grow with speed (10G to 1.6T), cable (3 m to 1000 km) and MTU.
 #[test] // proves: headroom
 fn headroom_grows_with_speed_cable_and_mtu() {
     let speeds = [10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000];

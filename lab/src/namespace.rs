@@ -171,7 +171,6 @@ impl Namespace {
         self.on_keeper(move || command.spawn())
     }
 
-    /// Runs `work` in the thread that keeps the namespace.
     pub fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {

@@ -250,7 +250,7 @@ impl Agent {
         }
     }
 
-    /// Reads link events before frames: pauses that arrive after a loss of the link must be obeyed.
+    /// Reads link events before frames: a link loss must not end pauses that arrive after it.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("cannot watch the link"))?;

@@ -1,7 +1,7 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch for all lossless classes.
 //!
 //! The pause begins at a limit of bytes in the fullest UDP socket, because UDP has no flow control, and ends at half of the limit. The
-//! backlog of RDMA is unknown, because RDMA bypasses sockets. Pauses are refreshed as by a switch's port ([`Held`]).
+//! backlog of RDMA is unknown, because RDMA bypasses sockets.
 
 use std::fs;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
-/// Interval between readings of the backlog. Above the limit, a socket must have room for the frames of one interval.
+/// Interval between readings of the backlog. A socket must have room above `pause_above` for the frames of one interval.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]

@@ -92,7 +92,7 @@ pub struct NicSettings {
     pub obey_rates: bool,
     /// Bytes in a UDP socket's receive queue at which the host pauses the switch; `None`: never.
     pub pause_above: Option<Bytes>,
-    /// Duration of a sent pause, in quanta (512 bit times).
+    /// Duration of a sent pause.
     pub pause_time: Quanta,
     pub peer_response: Option<Nanos>,
     pub real_time: bool,

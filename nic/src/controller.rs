@@ -80,7 +80,7 @@ impl PauseController {
         }
     }
 
-    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the frame of the previous call. Returns the classes paused by
+    /// Processes MAC control or a CNM that arrived at `now`, which may be before that of the previous call. Returns the classes paused by
     /// the frame.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
@@ -126,7 +126,7 @@ impl PauseController {
         self.address = address;
     }
 
-    /// Reports the total bytes sent by a class. The first report only sets the start value.
+    /// Tells a class's QCN reaction point the total bytes that the class has sent. The first report only sets the start value.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;

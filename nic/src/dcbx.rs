@@ -162,7 +162,6 @@ impl LldpHost {
         self.send_shutdown();
     }
 
-    /// Sends a shutdown LLDPDU, after which neighbors forget this host.
     fn send_shutdown(&self) {
         let is_on = self.view.neighbors.lock()[PORT.index()].timer.is_on();
         if is_on {
@@ -204,8 +203,8 @@ impl LldpHost {
         port.timer.next().min(port.table.next_expiry()).min(self.next_look)
     }
 
-    /// Applies `change` to the port's LLDP state. If the `bool` of `change` is true, compares announcements again and publishes the one to
-    /// follow; logs after unlocking.
+    /// Applies `change` to the port's LLDP state. If `change` reports changed announcements, compares them with the settings and publishes
+    /// the one to follow. Logs after unlocking.
     fn update<T>(
         &mut self,
         now: Nanos,

@@ -42,7 +42,7 @@ pub struct Facts {
     pub leaf: Option<&'static str>,
     pub offloads: String,
     pub mac_control: MacControl,
-    /// XDP program that may consume MAC control.
+    /// Id of the XDP program at the device, which may consume MAC control.
     pub xdp_program: Option<u32>,
     /// RDMA devices, whose frames bypass the agent's queues.
     pub rdma: Vec<String>,
@@ -63,7 +63,7 @@ pub enum MacControl {
 }
 
 impl Facts {
-    /// Finds what the machine offers to an agent.
+    /// Finds out what kernel and device support, and changes nothing.
     ///
     /// # Errors
     /// [`AgentError::NoDevice`].

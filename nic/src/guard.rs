@@ -43,7 +43,8 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// Message to the guard: end of a class's stop (in the past if the class is running), or a farewell after the agent restored the device.
+/// Message to the guard: time until which a class stays stopped (zero if the class is running), or a farewell after the agent restored the
+/// device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -114,8 +115,8 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the end of a class's stop, on the clock of [`now`]. Call this before the class is stopped, and with [`Nanos::ZERO`] after it
-    /// is started.
+    /// Sends the guard the time until which a class stays stopped, on the clock of [`now`]. Call this before the class is stopped, and with
+    /// [`Nanos::ZERO`] after it is started.
     pub fn send_deadline(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -188,7 +189,7 @@ impl Guard {
     }
 }
 
-/// `ifindex` finds the device even after a rename; `device` is for messages.
+/// Runs the guard until the agent sends a farewell or dies. `ifindex` finds the device even after a rename; `device` is for messages.
 pub fn run_guard(device: &str, ifindex: i32) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
     // Ignore signals: the guard must outlive its agent. The kernel sends SIGHUP to a stopped guard whose agent died.

@@ -1,5 +1,5 @@
-//! Times in which paused classes may have sent, because another program changed the queues. A change that the kernel did not announce
-//! counts from the last check, because it may have happened directly afterwards.
+//! Times in which paused classes may have sent, because another program changed the queues. If the kernel did not announce a change,
+//! the time counts from the last check, directly after which the change may have happened.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 

@@ -97,7 +97,7 @@ fn is_deaf(kind: &str) -> Option<bool> {
     }
 }
 
-/// Returns the lowest devices below a virtual device that are in this namespace.
+/// Returns the bottom devices of a stack of virtual devices, if they are in this namespace.
 fn below(links: &[Listed], device: &Listed, depth: usize) -> Vec<String> {
     let is_below = |link: &&Listed| match device.kind.as_str() {
         "bridge" | "bond" | "team" => link.master == Some(device.index),
@@ -115,7 +115,7 @@ fn below(links: &[Listed], device: &Listed, depth: usize) -> Vec<String> {
     names
 }
 
-/// Returns a device's own name; `name` may be an alternative one. Without such a device, returns `name`.
+/// Returns the main name of the device with this main or alternative name; without such a device, `name` itself.
 #[must_use]
 pub fn own_name(name: &str) -> String {
     let links = links().unwrap_or_default();

@@ -26,7 +26,7 @@ pub struct NicView {
     /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
-    /// Present name; `settings` has the first one.
+    /// Present name of the device; `settings` has the name at the start.
     pub device: Current<String>,
     pub(crate) address: Counter,
     pub leaf: &'static str,
@@ -46,9 +46,9 @@ pub struct NicView {
     pub(crate) defects: Counter,
     pub offload_repairs: Counter,
     pub(crate) offloads_changed: AtomicBool,
-    /// 0: none.
+    /// Id of the attached XDP program; 0 means none.
     pub(crate) xdp_program: Counter,
-    /// Pause frames received when the XDP program was found.
+    /// Number of pause frames received before the XDP program was found.
     pub(crate) pauses_before: Counter,
     pub disobeyed: [Counter; CLASSES],
     pub deleted: [Counter; CLASSES],
@@ -181,7 +181,6 @@ impl NicView {
         counts.iter().map(|count| count.get()).sum()
     }
 
-    /// Warns of an XDP program that has passed no pause yet.
     fn hidden_pauses(&self) -> Option<String> {
         let program = u32::try_from(self.xdp_program.get()).ok().filter(|&program| program != 0)?;
         let has_passed = self.pauses_received() > self.pauses_before.get();

@@ -10,9 +10,9 @@ use crate::ip::{ones_complement, words};
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Returns whether the checksum is unfinished: its field holds only the sum of the pseudo-header, as that of one in
-/// 65,536 finished checksums does. `None` without a TCP or UDP checksum among the first 96 bytes of the frame (`head`),
-/// and for fragments.
+/// Returns whether the checksum is unfinished: its field has only the sum of the pseudo-header. By chance, one in
+/// 65,536 finished checksums has this value. `None` without a TCP or UDP checksum among the first 96 bytes of the
+/// frame (`head`), and for fragments.
 #[must_use]
 pub fn is_unfinished(header: &Header, head: &[u8]) -> Option<bool> {
     let packet = header.payload(head);
@@ -50,7 +50,7 @@ pub fn is_unfinished(header: &Header, head: &[u8]) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// Returns the first frame of a TCP or UDP flow, as sent by a Linux host with checksum offload through a veth.
+    /// Returns a TCP or UDP frame as a Linux host with checksum offload sends it through a veth.
     fn ipv4(protocol: u8, checksum: u16, length: u16, flags: u16) -> Vec<u8> {
         let mut bytes = vec![2; 12];
         bytes.extend([0x08, 0x00, 0x45, 0]);

@@ -3,7 +3,7 @@
 
 use crate::units::{CLASSES, Class, ClassSet};
 
-/// First four bytes of each DCBX TLV: organization (IEEE 802.1) and subtype.
+/// First four bytes of this TLV: organization (IEEE 802.1) and subtype.
 pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];

@@ -12,7 +12,7 @@ use super::header::Header;
 use super::header::field::IPV6_LEN;
 use crate::units::MacAddr;
 
-/// Leading bytes of a frame from which its flow is read; some memories hold no more.
+/// Number of leading bytes from which a frame's flow is read, because some buffers keep no more.
 const HEAD: usize = 96;
 
 const ETHER_TYPE_MIN: u16 = 0x0600;

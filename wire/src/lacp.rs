@@ -135,7 +135,7 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub struct End {
-    /// Priority and address of the system; the lower value decides about the aggregation.
+    /// Priority and address of the system; the system with the lower value decides about the aggregation.
     pub system: (u16, MacAddr),
     /// Aggregation key of the port: ports of one system with equal keys may be aggregated.
     pub key: u16,

@@ -13,11 +13,11 @@ const BRIDGED: EtherType = EtherType(0x6558);
 #[allow(missing_docs)] // the names say it
 pub struct PathHash {
     pub protocol: bool,
-    /// Ports of TCP, UDP, UDP-Lite, SCTP and DCCP. Fragments have none.
+    /// True if ports of TCP, UDP, UDP-Lite, SCTP and DCCP count. Fragments have none.
     pub ports: bool,
-    /// Nonzero flow label of IPv6, in place of protocol and ports (RFC 6438).
+    /// True if a nonzero IPv6 flow label replaces protocol and ports (RFC 6438).
     pub flow_label: bool,
-    /// Headers inside VXLAN, GENEVE, GRE and IP-in-IP, in place of the outer ones.
+    /// True if headers inside VXLAN, GENEVE, GRE and IP-in-IP replace the outer ones.
     pub inner: bool,
 }
 

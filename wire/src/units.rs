@@ -70,8 +70,8 @@ impl Bytes {
     }
 }
 
-/// Time or duration in nanoseconds. Time zero is that of a monotonic clock with AF_XDP, the start of the run in
-/// simulations.
+/// Time or duration in nanoseconds. Times count from the zero of a monotonic clock (AF_XDP), or from the start of the
+/// run (simulations).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 

@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // Block these signals in all threads, so that they interrupt no read. The thread of `end_on` waits for them.
+    // Block both signals in all threads, so that they interrupt no read. Only the thread of `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;

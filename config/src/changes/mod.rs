@@ -50,7 +50,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` with remaining ports at their running indices and added ones at spare indices, and the changes.
+    /// Returns `new` with remaining ports at their indices in this running configuration and added ones at spare
+    /// indices, and changes.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -146,7 +147,8 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Compare debug texts, which show parameters: each reading of a file creates another policy value.
+    // Compare debug texts, which show parameters: values are never equal, because each reading of a file creates a
+    // new policy.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 

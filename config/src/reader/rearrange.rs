@@ -21,7 +21,8 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the names of policies to the table `[switch]`, and their parameters to the table `[policy]`.
+/// Splits the value of a key `policy`: names of policies go to the table `[switch]`, their parameters to the
+/// table `[policy]`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {

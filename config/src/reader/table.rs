@@ -15,7 +15,7 @@ pub struct Table<'a, 'de> {
 }
 
 impl<'a, 'de> Table<'a, 'de> {
-    /// Returns `value` as the table `[name]` (empty for the document), or reports a wrong type.
+    /// Returns `value` as the table `[name]` (empty for the whole document), or reports a wrong type.
     pub fn of(name: &'a str, value: &'a Value<'de>, problems: &mut Problems) -> Option<Self> {
         let Some(entries) = value.as_table() else {
             problems.push(wrong(name, value, &format!("a table: [{name}]")));

@@ -25,7 +25,8 @@ impl Network {
         at_agents.chain(at_lines).collect()
     }
 
-    /// Settings that neither the host nor its agent file gives are those of the switch port.
+    /// Returns a host's agent arguments. Settings that neither host nor agent file gives are those of the
+    /// switch port.
     #[must_use]
     pub fn agent_arguments(&self, host: &Host, interface: usize) -> Vec<(String, String)> {
         let own = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);

@@ -31,7 +31,8 @@ impl LineKeys {
         }
     }
 
-    /// Returns the impairments of frames from each end of the link, or only from end `from` if given. `None` without a delay line.
+    /// Returns the impairments of frames sent by each end of the link; with `from`, only that end's frames have any. `None` means no
+    /// delay line.
     pub(super) fn line(self, from: Option<usize>) -> Option<[Impairment; 2]> {
         let LineKeys { delay, jitter, loss, mac_control } = self;
         if delay.is_none() && jitter.is_none() && loss.is_none() {
@@ -166,7 +167,8 @@ fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     let span = delay_max(link).after(stall).after(Nanos(stall.0 / 4));
     let capacity = link.speed.bytes_in(span);
     let smallest = Bytes::on_line(60);
-    // Count one cell for 60 bytes on the line. The worst case is a frame of 97 bytes: it needs two cells, but only 121 bytes on the line.
+    // Count one cell of 96 bytes for 60 bytes on the line. The worst case is a frame of 97 bytes: it needs two cells, but only 121 bytes
+    // on the line.
     let of_direction = Held { frames: capacity.0.div_ceil(smallest.0), cells: capacity.0.div_ceil(60) };
     let received = config.shell.ports.iter().map(|port| u64::from(port.stall_chunks)).sum::<u64>();
     let longest = u64::from(xoff_dataplane::frame::cells_of(xoff_dataplane::frame::FRAME_MAX));

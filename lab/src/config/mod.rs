@@ -108,7 +108,7 @@ impl Network {
         Network::load_like(None, path, machine)
     }
 
-    /// For a reload, `like` is the running network, which may differ only in settings of switches.
+    /// Reads the lab file. On a reload, it may differ from the running network `like` only in settings of switches.
     pub fn load_like(like: Option<&Network>, path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -135,7 +135,7 @@ impl Network {
         }
     }
 
-    /// Reports differences from the `running` network, except settings of switches; returns true without such differences.
+    /// Returns whether the network differs from `running` only in settings of switches; reports other differences.
     fn is_like(&self, running: &Network, problems: &mut Problems) -> bool {
         let names = |network: &Network| network.switches.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
         let ports = |network: &Network| -> Vec<Vec<String>> {

@@ -8,7 +8,7 @@ use super::Network;
 /// Memory budgeted for an agent and its guard; 4.5 MiB were measured.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Remedy for lack of memory. A lab's errors instead name the delay of links, from which the lab computes cable lengths.
+/// Remedy for which a lab with delay lines names `delay` instead, because it computes cable lengths from it.
 const CABLE: &str = "the default `cable` of each port";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

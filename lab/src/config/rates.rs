@@ -48,8 +48,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns these rates with the line rates of the lab's file, for a starting switch: its rings are sized for the full rate, but it must
-    /// not send faster than slowed peers receive.
+    /// Returns these rates with the line rates of the lab's file, for a starting switch. Its rings are sized for the full rate, but it must
+    /// send only as fast as slowed peers receive.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();
@@ -71,8 +71,8 @@ impl Network {
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Keeps the pause refresh intervals of the running network `like` on slower links: during a change of speed, a peer may still compute
-    /// shorter pause times from the former speed.
+    /// Keeps the pause refresh intervals of the running network `like` at ports of slowed links, if shorter: while the speed changes, a
+    /// peer may still compute shorter pause times from the former speed.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

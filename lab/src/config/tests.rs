@@ -158,7 +158,7 @@ fn lab_link_delay_is_the_cable_of_both_its_ports() {
     )
     .unwrap();
     let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
-    // A link that delays only one direction counts half, because a pause and the frames after it travel in opposite directions. With
+    // A delay in only one direction halves the cable, because a pause and the frames after it travel in opposite directions. With
     // `mac_control = false`, the link does not delay pauses.
     assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (1_250_000, 250_000, 250_000));
     assert_eq!(cable(1, 0), 35, "the cable is not the one that the port's key gives");
@@ -361,8 +361,8 @@ fn leaf_spine_lab_with_grouped_uplinks_is_accepted() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // Without uplinks, leaf 2 would return a frame of leaf 1 by its other link group. With uplinks, it would send its own broadcasts by
-    // both link groups.
+    // Both labs are refused. Without `uplinks`, leaf 2 would return a frame of leaf 1 by its other group. With `uplinks`, it would
+    // send its own broadcasts by both groups.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "leaf 2 broadcasts by both groups");
 }

@@ -9,7 +9,7 @@ use super::screen::{between, classes, earlier, rate, volume};
 use crate::network::NetworkStatus;
 use crate::network::links::{EndStatus, LinkStatus};
 
-/// Wires show rates since `before`, or totals.
+/// Draws a network as SVG. Wires show rates since `before`, or totals.
 #[must_use]
 pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);
@@ -43,7 +43,7 @@ pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     flows.iter().for_each(|(wire, link, flow)| labels(&mut svg, wire, link, flow));
     for (line, remark) in remarks.iter().enumerate() {
         let color = if causes.is_empty() { QUIET } else { RED };
-        // Keep the indentation of remarks, which shows which pause caused which.
+        // Keep the indentation of remarks, which shows the cause of each pause.
         let indent = remark.chars().take_while(|c| *c == ' ').count();
         label(&mut svg, (MARGIN + indent * 8, below + line * LINE), color, remark.trim_start());
     }

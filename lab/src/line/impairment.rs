@@ -11,7 +11,6 @@ pub struct Impairment {
     pub delay_ns: u64,
     /// Maximum of the random delay added to each frame, in nanoseconds; no frame overtakes another.
     pub jitter_ns: u64,
-    /// Number of frames lost, on average, out of 10^9.
     pub loss_per_billion: u32,
     /// True if MAC control frames pass at once, without delay, jitter and loss.
     pub spares_mac_control: bool,

@@ -64,7 +64,8 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Returns the agents that crashed. Lost frames are no failure: removed queues lose their frames.
+    /// Restarts a host's agents; returns those that crashed. Lost frames are no failure, because an agent that ends removes
+    /// its queues with their frames.
     pub(super) fn restart(
         &mut self,
         network: &Network,
@@ -92,7 +93,7 @@ impl Agents {
     }
 }
 
-/// Stops agents; returns their failures: crashes, and losses unless `may_lose`.
+/// Stops agents. Returns messages about crashes, and unless `may_lose`, about lost frames.
 fn end(agents: Vec<Agent>, may_lose: bool) -> Vec<String> {
     for agent in &agents {
         signal(&agent.child, Signal::SIGTERM);

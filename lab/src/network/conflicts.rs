@@ -20,7 +20,6 @@ use crate::{LabError, Namespace, marks};
 const MAIN: u32 = 254;
 const LOCAL: u32 = 255;
 
-/// Network, and length of its prefix.
 type Prefix = (IpAddr, u8);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +28,12 @@ struct Route {
     device: String,
 }
 
-/// Devices and routes of a namespace before the lab.
 struct Existing {
     devices: Vec<String>,
     routes: Vec<Route>,
 }
 
-/// Only warns of a route that the lab's network hides in part.
+/// Refuses conflicting devices and routes. Only warns of a route that the lab's network hides in part.
 pub(super) fn refuse<'a>(
     network: &Network,
     namespaces: impl Iterator<Item = &'a Namespace>,
@@ -88,7 +86,8 @@ fn refuse_routes(
         all.filter(|other| other.segment == interface.segment)
     };
     let ipv4 = segment().map(|other| IpAddr::from(other.ipv4.0)).collect();
-    // Programs use link-local addresses with a device, so no route of another device takes their frames.
+    // Ignore link-local addresses: programs use them with a device, so no route of another device takes their
+    // frames.
     let ipv6 = segment().map(|other| other.ipv6.0).filter(|address| !address.is_unicast_link_local());
     let ipv6 = ipv6.map(IpAddr::from).collect();
     let families: [(Prefix, Vec<IpAddr>, &str); 2] = [
@@ -122,7 +121,8 @@ fn refuse_routes(
     Ok(())
 }
 
-/// Returns the shortest route that the kernel may prefer to the lab's for one of `addresses`, and that address.
+/// Returns the shortest route that the kernel may prefer to the lab's (`own`) for one of `addresses`, and that
+/// address.
 fn first_taking<'a>(
     routes: &'a [Route],
     own: Prefix,
@@ -131,7 +131,7 @@ fn first_taking<'a>(
     let specific = routes.iter().filter(|route| route.to.1 >= own.1);
     let taking = specific.filter_map(|route| {
         let taken = addresses.iter().filter(|address| contains(route.to, **address));
-        // Name another host where there is one: its address shows better what goes wrong.
+        // Prefer another host's address to the host's own: frames to that host would be misdirected.
         Some((route, taken.max_by_key(|address| **address != own.0)?))
     });
     taking.min_by_key(|(route, _)| route.to.1)
@@ -229,7 +229,6 @@ mod tests {
         refused.err().unwrap_or_default()
     }
 
-    /// Adds a device with `address` to a new namespace, and returns the lab's refusal.
     fn with_address(address: impl Into<IpAddr>, prefix_len: u8, more: &str) -> String {
         let mut lab = Lab::new();
         let [blue, peer] = ["blue", "peer"].map(|name| lab.namespace(name).unwrap());
@@ -252,7 +251,8 @@ mod tests {
         assert_eq!(with_address([10, 1, 0, 9], 16, of_other_network), "");
         let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
         assert_eq!(with_address(link_local, 64, "ipv6 = \"fe80::1/64\"\n"), "");
-        // Neither a shorter prefix nor a part of the network without a host of the lab takes frames to hosts.
+        // No frame to a host takes these routes: a shorter prefix than the lab's, a part of its network without
+        // hosts, another network.
         for (address, prefix_len) in [([10, 0, 0, 9], 8), ([10, 1, 7, 9], 24), ([172, 17, 0, 2], 16)] {
             assert_eq!(with_address(address, prefix_len, ""), "", "{address:?}/{prefix_len}");
         }

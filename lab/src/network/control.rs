@@ -196,7 +196,6 @@ pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, Netwo
     ask_within(ANSWER_WITHIN, name, request)
 }
 
-/// Sends a request as [`ask`] does, but waits up to `wait` for the reply.
 pub fn ask_within<T: DeserializeOwned>(
     wait: Duration,
     name: &str,

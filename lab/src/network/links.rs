@@ -24,7 +24,7 @@ pub struct LinkStatus {
     pub line: Option<[DirectionStatus; 2]>,
     #[serde(default)]
     pub failure: Option<String>,
-    /// Times that `xoff lab link --down` took the link down, and the frames lost while it was down.
+    /// Number and length of the periods in which `xoff lab link --down` held the link down, and the frames lost meanwhile.
     #[serde(default)]
     pub downs: Downs,
 }
@@ -58,8 +58,8 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because a link was down. Drops at all its ports count, because they are counted
-    /// at the ingress port.
+    /// Lossless frames that the switch at each end dropped because a link was down, at all its ports: drops count at the ingress port,
+    /// which can be any.
     pub link_down: [u64; 2],
     pub line: u64,
 }

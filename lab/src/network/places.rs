@@ -16,9 +16,9 @@ use super::names::Entrance;
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) net: File,
-    /// Namespaces that programs of the host enter, if it is a process or container.
+    /// Namespaces that programs of the host enter, if the host is a process or container.
     pub(super) programs: Option<Held>,
-    /// File that leads to the namespace; `None` for the namespace of this process.
+    /// File that names the namespace; `None` for the namespace of this process.
     pub(super) origin: Option<Origin>,
 }
 
@@ -33,7 +33,7 @@ impl Origin {
         Ok(Origin { file: file.into(), inode: net.metadata()?.ino() })
     }
 
-    /// Describes what happened to the namespace; `None` if the file still leads to it.
+    /// Returns what happened to the namespace; `None` if the file still names it.
     pub(super) fn loss(&self) -> Option<&'static str> {
         match fs::metadata(&self.file).map(|file| file.ino()) {
             Ok(inode) => (inode != self.inode).then_some("was replaced"),

@@ -68,8 +68,8 @@ fn at_ends(link: &LinkStatus, is_switch: bool) -> u64 {
     ends.filter(|(end, _)| end.is_switch == is_switch).map(|(_, dropped)| dropped).sum()
 }
 
-/// Returns the lossless frames that a switch dropped while links were taken down; at most the switch's own count, because links that were
-/// down at the same time count the same frames.
+/// Returns the lossless frames that a switch dropped while links were taken down. Links that were down together count the same frames, so
+/// the sum is limited to the switch's own count.
 fn taken_down_lossless(network: &NetworkStatus, switch: &str) -> u64 {
     let ends = network.links.iter().flat_map(|link| link.ends.iter().zip(link.downs.dropped.link_down));
     let recorded: u64 =

@@ -24,7 +24,7 @@ const AGAIN: &str = "end the lab and start it again";
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const READINGS: usize = 16;
-/// No whole number of milliseconds, because programs often send a burst each millisecond.
+/// Interval between readings of counters. Not a whole number of milliseconds, because programs often send a burst each millisecond.
 const BETWEEN_READINGS: Duration = Duration::from_micros(1_700);
 
 impl RunningNetwork {
@@ -118,7 +118,7 @@ impl RunningNetwork {
         })
     }
 
-    /// Starts a stopped switch again, when the last reader of its counters has closed the old switch's sockets.
+    /// Starts a stopped switch again; retries for up to 2 s, while a reader of its counters keeps the old switch's sockets open.
     fn start_again(&mut self, switch: usize, config: &Config) -> Result<SwitchHandle, RunError> {
         let deadline = Instant::now() + CLOSED_WITHIN;
         loop {
@@ -130,8 +130,8 @@ impl RunningNetwork {
         }
     }
 
-    /// Returns the frames at each port's device that the running switch did not receive, such as those before its start. Frames between
-    /// device and switch make a reading too large, so the least of several is the best.
+    /// Returns the frames that each port's device received but the running switch did not, such as those before its start. Frames on their
+    /// way to the switch enlarge a reading, so the lowest one counts.
     fn missed(&self, switch: usize, view: &SwitchView) -> BTreeMap<String, i64> {
         let devices = self.devices_of(switch);
         let mut missed: BTreeMap<String, i64> = BTreeMap::new();
@@ -144,7 +144,8 @@ impl RunningNetwork {
         let read = netlink(namespace, "read counters of ports", |kernel| {
             for _ in 0..READINGS {
                 for (id, name, device) in &ports {
-                    // Read the switch's counters directly before the device's: a frame between the two can only enlarge the difference.
+                    // Read the switch's counters before the device's: a frame that arrives between the two readings then enlarges the
+                    // difference.
                     let received = signed(view.frames_received(*id));
                     let Some(link) = kernel.link(link_at(*device))? else { continue };
                     let reading = signed(Counters::of(&link).rx_packets) - received;
@@ -210,13 +211,13 @@ impl RunningNetwork {
     }
 }
 
-/// Describes this machine without limits on memory and devices: those of the stopped switch are free.
+/// Describes this machine without limits on memory and devices, because the switch frees its own when it stops.
 fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }
 
-/// Returns the frames lost at each port by a restart: `earlier` are those that the old switch had [missed](RunningNetwork::missed) while it
-/// ran, `received` those that it received until its end, and `now` those that the new switch has missed.
+/// Returns the frames that each port lost by a restart: those that the new switch [missed](RunningNetwork::missed) (`now`), less those that
+/// the old switch missed (`earlier`) or received (`received`).
 fn lost(
     earlier: &BTreeMap<String, i64>,
     received: &BTreeMap<String, u64>,

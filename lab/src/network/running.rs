@@ -39,15 +39,15 @@ pub struct RunningNetwork {
     pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
-    // Dropped before the wires are deleted, because a delay line restores its devices.
+    // Drop delay lines before the wires are deleted, because a delay line restores its devices.
     lines: Vec<Option<Line>>,
     _wires: Wires,
-    // Dropped after the wires, because these namespaces contain the wires' devices.
+    // Drop these namespaces after the wires, because they contain the wires' devices.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
 
-/// Wires of the lab, deleted on drop, because otherwise the kernel would delete them late or never.
+/// Wires of the lab. Dropping them deletes their devices, which the kernel would do late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,

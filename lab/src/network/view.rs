@@ -73,7 +73,7 @@ pub struct HostStatus {
     pub name: String,
     /// Kind and name of the host's namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// Reason why new programs of the host are not at the lab's devices.
+    /// Reason why new programs do not reach the lab's devices: the host's namespace is gone or replaced.
     #[serde(default)]
     pub lost_namespace: Option<String>,
     /// True if the host should have an agent.
@@ -355,7 +355,6 @@ impl NetworkView {
         dropped
     }
 
-    /// Returns the hosts whose namespace is gone or was replaced, with that reason.
     #[must_use]
     pub fn lost_namespaces(&self) -> BTreeMap<String, String> {
         let hosts = self.network.hosts.iter().enumerate();

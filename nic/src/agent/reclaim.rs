@@ -1,11 +1,11 @@
-//! Growing delays before the agent replaces another program's root qdisc, because that program may replace the
-//! agent's root again.
+//! Delays before the agent replaces another program's root qdisc. They grow, because that program may replace
+//! the agent's root again.
 
 use xoff_wire::units::Nanos;
 
 const FIRST: Nanos = Nanos::from_secs(1);
 const MOST: Nanos = Nanos::from_secs(8);
-/// Time without another program's root qdisc after which the delay is one second again.
+/// Time without another program's root qdisc after which `delay` begins at one second again.
 const QUIET: Nanos = Nanos::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]

@@ -98,7 +98,6 @@ pub struct Egress {
     last: [Statistics; CLASSES],
     counts: [LeafCounts; CLASSES],
     stopped: ClassSet,
-    /// Offloads that the driver refuses to turn off.
     refused_offloads: Vec<&'static str>,
     warnings: Vec<String>,
     removed: bool,
@@ -117,7 +116,7 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // Read the qdiscs only after the changes of a killed switch have been undone, so that the agent saves the device's own.
+        // Read the qdiscs only after a killed switch's changes have been undone, so that the agent saves the device's own qdiscs.
         let nodes = egress.tc.qdiscs(ifindex)?;
         // Do not save a killed agent's queues as the device's own: the journal has the state before them.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
@@ -230,7 +229,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Finds a device's tree, even if another process created it.
+    /// Finds the agent's queues at a device, even if another process created them.
     pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
         let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
         Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
@@ -308,8 +307,8 @@ impl Egress {
     /// Repairs the parts of the tree that are missing or changed in `dump`, stopped classes first. `doubted` are classes whose leaf another
     /// program changed.
     ///
-    /// The root of another program stays until `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default
-    /// root if the replaced one had classes or children.
+    /// Another program's root stays unless `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default root
+    /// if the replaced one had classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -405,7 +404,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device, except another program's root; warns of such a root if the agent's was installed before (`had_tree`).
+    /// Restores the device. Another program's root stays, with a warning if the agent's queues had been installed (`had_tree`).
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -495,7 +494,7 @@ pub fn index_of(device: &str) -> Result<i32, EgressError> {
     i32::try_from(index).map_err(|_| EgressError::NoSuchDevice { device: device.to_owned() })
 }
 
-/// A refusal, as at the limit of open files, does not mean that the device is missing.
+/// Distinguishes a missing device from a refusal, such as at the limit of open files.
 fn not_found(device: &str, error: Errno) -> EgressError {
     match error {
         Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => {

@@ -61,7 +61,7 @@ impl SavedState {
         Ok(SavedState { offloads: Some(offloads), neighbours, root, ..SavedState::default() })
     }
 
-    /// Saves the current root, or the default if xoff cannot restore the current one.
+    /// Saves the current root qdisc, or the device's default if xoff cannot restore the current one.
     pub(super) fn save_root(&mut self, device: &str, nodes: &[Node]) {
         (self.root, self.lost_root) = match root_of(nodes) {
             Ok(root) => (root, None),
@@ -87,15 +87,15 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Makes the offloads that another program changed the ones to restore.
+    /// Replaces saved offloads by those that another program has set since the agent set them.
     pub(super) fn adopt(&mut self, now: &OffloadsBefore) {
         if let (Some(before), Some(set)) = (&self.offloads, &self.offloads_set) {
             self.offloads = Some(before.unless_changed(set, now));
         }
     }
 
-    /// Returns the settings to restore, without settings that another program changed. `nodes` is `None` if the agent's queues are still
-    /// installed.
+    /// Returns the settings to restore: current ones where another program changed them, otherwise these. `nodes` is `None` if the
+    /// agent's queues are still installed.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -116,8 +116,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the agent's tree by the saved root, in one request, so that a killed process leaves one of the two. If the kernel refuses,
-    /// tries the default options of the root's kind, then the device's default root.
+    /// Replaces the agent's tree by the saved root in one request: even if this process is killed, the device has one of the two. If
+    /// the kernel refuses, tries the default options of the root's kind, then the device's default root.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();

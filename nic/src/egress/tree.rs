@@ -52,8 +52,8 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // Count each BPF filter of another program by its handle. Count its other filters by the nodes without handle: one for each
-        // priority and protocol.
+        // Count another program's BPF filters by their handles. Its other filters have one node without handle for each priority and
+        // protocol: count these nodes.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
@@ -223,7 +223,7 @@ impl Tree {
             self.limits[class.index()] = limit;
             Ok(())
         });
-        // Change the classifier last: only then are the queue limits high enough for the frames that it adds.
+        // Change the classifier last, when queue limits are high enough for the frames that it sends to other classes.
         let sent = sent.and_then(|()| tree(tc.send(&mut filters[1].put(self.place(ROOT, FILTER)))));
         if sent.is_ok() {
             self.filters = Some(filters);
@@ -256,7 +256,7 @@ impl Tree {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // Add the classifier last, so that no class gets frames before its leaf exists.
+        // Add only the root: `grow` adds the classifier last, so that no class gets frames before its leaf exists.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
@@ -303,7 +303,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs stopped classes first, so that their frames stay, and the filters last.
+    /// Repairs `defects`: stopped classes first, so that their frames stay, and filters last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -479,8 +479,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Sends a frame that makes the kernel poll the queues; the first filter drops the frame uncounted. Without it, a token bucket whose
-    /// rate changed waits as long as the old rate demands.
+    /// Sends a frame that makes the kernel poll the queues; the first filter drops the frame uncounted. Otherwise, a token bucket whose
+    /// rate changed would wait as long as the old rate demands.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());

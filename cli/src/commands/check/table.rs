@@ -10,8 +10,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys`; an object as
-    /// value gives a column for each of its own keys.
+    /// Creates a row for each object, and a column for each of the space-separated `keys`. If a value is
+    /// itself an object, each of its keys gets a column.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -38,8 +38,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the column `class`, then rows that differ only in port and
-    /// device. Merged devices have consecutive numbers.
+    /// Merges rows that differ only in the column `class`, then rows that differ only in port and device.
+    /// Ports with devices merge only if numbered consecutively.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -51,8 +51,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in the columns `folded`, if `joins` accepts the two cells of
-    /// consecutive rows there.
+    /// Merges rows that are equal except in the columns `folded`, where `joins` accepts their cells.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {

@@ -199,7 +199,6 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
     table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
 }
 
-/// Texts that differ in only one name are merged into the first of them.
 fn remarks(file: &Value, problems: &[Value]) -> Vec<String> {
     let text = |problem: &Value| format!("{} \n {}", word(&problem["message"]), word(&problem["help"]));
     let entry = |(first, text): (usize, String)| {

@@ -457,10 +457,8 @@ fn class_view(
     })
 }
 
-/// Returns how long a congested egress line stays busy, and how long its frames wait, by the thresholds
-/// of the ports that send to it.
-///
-/// Returns `None` if free shared memory or a policy other than PFC also matters.
+/// Returns how long a congested egress line stays busy after XON, and how long its frames wait, by the thresholds
+/// of the ports that send to it. `None` if free shared memory or a policy other than PFC also matters.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);
@@ -480,7 +478,7 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
         // Queueing delay of a frame that arrives when the queue is as long as XOFF permits.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // Longest stall of the port's worker that a burst makes up for afterwards.
+        // Longest stall of the port's worker after which a burst recovers the lost sending time.
         "made_up_us": time(port.burst),
     }))
 }

@@ -35,7 +35,7 @@ enum From {
     },
 }
 
-/// Replaces numbers, which some tools write, by texts, which SONiC writes.
+/// Replaces JSON numbers, which some tools write, by strings, as SONiC writes them.
 fn with_texts(value: Value) -> Value {
     match value {
         Value::Number(number) => number.to_string().into(),
@@ -51,7 +51,7 @@ pub fn run(Args { from: From::Sonic { file } }: &Args) -> miette::Result<()> {
         .map_err(|error| miette!("{name} is not JSON, which a config_db.json has to be: {error}"))?;
     let text = sonic::converted(&with_texts(db)).map_err(|why| miette!("{name}: {why}"))?;
     cli::print(&text)?;
-    // The configuration is for another machine.
+    // Check without this machine's limits, because the configuration is for another machine.
     Config::from_toml("the converted configuration", &text, Machine::default())?;
     Ok(())
 }

@@ -26,7 +26,7 @@ const READ: [&str; 15] = [
     "SCHEDULER",
     "WRED_PROFILE",
 ];
-/// Keys that the import reads, by table. Other tables that it reads are maps.
+/// Tables whose keys are fixed, each with the keys that the import reads.
 const KEYS: [(&str, &[&str]); 9] = [
     ("DEVICE_METADATA", &["hostname"]),
     ("PORT", &["admin_status", "mtu", "pfc_asym", "speed"]),
@@ -49,8 +49,8 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps that must be the identity, because each class of xoff has its own queue, buffer and PFC
-/// priority: key in PORT_QOS_MAP, table.
+/// Maps (key in PORT_QOS_MAP, table) that must be identities, because each class of xoff has its own queue,
+/// buffer and PFC priority.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
@@ -102,7 +102,7 @@ impl<'a> Db<'a> {
         self.table(table)?.iter().find(|(key, _)| is_of_class(key).is_some())?.1.as_object()
     }
 
-    /// Notes the keys that name no port of PORT, or no class.
+    /// Notes keys that name a port missing in table PORT, or no class from 0 to 7.
     fn note_foreign_keys(&mut self) {
         let ports: BTreeSet<&str> =
             self.table("PORT").into_iter().flat_map(Map::keys).map(String::as_str).collect();
@@ -324,7 +324,6 @@ impl<'a> Db<'a> {
         number
     }
 
-    /// Returns the classes of a comma-separated list. Other entries become notes.
     fn list(&mut self, port: &str, key: &str, text: &str) -> Vec<u8> {
         let mut classes = Vec::new();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -336,9 +335,9 @@ impl<'a> Db<'a> {
         classes
     }
 
-    /// Returns a map from codes to classes as TOML, without entries equal to `default`.
+    /// Returns a map from DSCP or PCP values to classes as TOML, without entries equal to `default`.
     ///
-    /// Codes that the map lacks have class 0, as in SONiC; so have those whose class xoff does not have.
+    /// Missing values get class 0, as in SONiC, and so do values whose class is no number from 0 to 7.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.entry(table, map);
         if entries.is_none() {

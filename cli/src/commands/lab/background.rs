@@ -66,7 +66,8 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     set_pdeathsig(None).into_diagnostic()?;
     let mut stdout = io::stdout();
     if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-        // End the network, because nobody knows of it: `xoff lab up` has ended before it learned of the start.
+        // End the network: `xoff lab up` has ended before it learned of the start, so nobody knows of the
+        // network.
         return Ok(ExitCode::from(cli::EXIT_CANNOT));
     }
     if let Ok(nowhere) = File::options().write(true).open("/dev/null") {

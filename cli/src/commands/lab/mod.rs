@@ -294,7 +294,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Describes this machine for a check, without devices and namespaces, because a lab creates its own.
+/// Returns this machine's limits without its devices and namespaces, because a lab creates its own.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     Machine { own_policy: own.cloned(), ..machine::here().without_networks() }
 }

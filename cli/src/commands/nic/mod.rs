@@ -163,7 +163,7 @@ pub struct GuardArgs {
 
 const GUARD: &str = "nic-guard";
 
-/// Returns an error if the file has the name of a subcommand, which the user probably wrote after its options.
+/// Refuses a configuration file with the name of a subcommand: the user probably wrote options before the subcommand.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(

@@ -3,7 +3,7 @@ use xoff_config::written::grouped;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{Books, ClassStatus, OngoingStatus, PortStatus, Status};
 
-/// Faults that the verdict, the tables or other lines of the summary show.
+/// Names of faults that other lines of the summary show, such as its verdict and tables.
 const SHOWN_BY_OTHER_LINES: [&str; 12] = [
     "loss",
     "unseen-loss",

@@ -117,7 +117,6 @@ fn sonic_import_refuses_other_json_and_names_odd_values() {
     }
 }
 
-/// Unknown keys must become comments.
 #[test]
 fn hostile_sonic_values_add_no_keys() {
     let mut odd = db();
