@@ -4,7 +4,7 @@ use xoff_wire::Header;
 use xoff_wire::multicast::{MembershipError, Message, QUERY_LEN, Role, is_group, parse, role};
 use xoff_wire::units::MacAddr;
 
-/// Checks the groups of reports, and that an encoded query keeps source and group of the parsed one.
+/// Checks that reports contain only group addresses, and that re-encoding a query keeps source and group.
 pub fn check(bytes: &[u8]) {
     let Ok(header) = Header::parse(bytes) else { return };
     let packet = header.payload(bytes);

@@ -12,7 +12,7 @@ pub enum Control {
     Flows {
         operation: Operation,
         class: Class,
-        /// Flow keys, at least one, and at most as many as fit into a frame.
+        /// Flows to pause or resume: at least one, and at most as many as fit into a frame.
         flows: Vec<FlowKey>,
     },
 }

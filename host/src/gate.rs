@@ -7,7 +7,7 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum number of delayed pause frames. One more frame makes the oldest take effect early.
+/// Maximum number of delayed pause frames. One more makes the oldest one take effect early.
 const PENDING_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,8 @@ impl Gate {
         self.release(now, ClassSet(!classes.0));
     }
 
-    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses then pauses the whole class.
+    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses pauses the whole class
+    /// instead.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
@@ -190,7 +191,7 @@ impl Gate {
         }
     }
 
-    /// Durations include running pauses up to `now`.
+    /// Returns the counts. Durations include running pauses up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;

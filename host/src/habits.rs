@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Default of `SenderSettings::catch_up`.
+/// Default maximum time that streams catch up after a delay of the host.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
 /// Default minimum sleep of a host while it has traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);

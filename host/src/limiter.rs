@@ -26,7 +26,7 @@ pub struct Limiter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Since the host began.
+    /// Time since the host began.
     pub at_ns: u64,
     /// Rate on the line in Mb/s, preamble and gap included.
     pub mbps: f64,
@@ -72,7 +72,7 @@ impl Limiter {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Counts a frame against the limit as if sent at `earliest`.
+    /// Counts a sent frame against the rate limit, as if it was sent at `earliest`.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -80,7 +80,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate by a congestion notification's (CNM's) feedback.
+    /// Lowers the rate according to the feedback of a congestion notification (CNM).
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;

@@ -38,7 +38,7 @@ impl CapturedCnm {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
     pub received: u64,
-    /// Well-formed CNMs for a missing stream, or one without rate limiter.
+    /// Well-formed CNMs whose CN-TAG names no stream, or one without rate limiter.
     pub unknown: u64,
     pub refused: BTreeMap<String, u64>,
     /// First 4096 well-formed CNMs, in the order of receipt.

@@ -33,7 +33,7 @@ impl Pacer {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // This product cannot overflow: for a frame of at most 9 KB it is less than 10^14.
+        // The product for `time` cannot overflow: for a frame of at most 9 KB it is below 10^14.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));

@@ -67,7 +67,7 @@ pub struct Stamp {
     pub flow: Option<FlowStamp>,
 }
 
-/// Part of a stamp about the frame's flow: a group of bytes that complete together.
+/// Part of a stamp about the frame's flow: bytes whose common completion time is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     pub id: u32,
@@ -115,7 +115,7 @@ impl Template {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// `frame_len` is without FCS.
+    /// Returns the UDP payload in bytes; `frame_len` is without FCS.
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
@@ -127,7 +127,7 @@ impl Template {
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes headers and stamp of a frame of `frame_len` bytes, without FCS; at least [`Template::len_min`].
+    /// Writes headers and stamp of a frame. `frame_len` is without FCS, and at least [`Template::len_min`].
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);

@@ -12,7 +12,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Also counts each of these senders' frames separately.
+    /// Creates counters that also count each of these senders' frames separately.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));

@@ -32,7 +32,7 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the rate limit of `class` at the last call of [`RateGate::slowed`].
+    /// Returns the rate limit of `class`. An expired limit counts until the next call of [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)

@@ -71,7 +71,7 @@ pub struct ReceivedStream {
     pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    /// Frames so late that they may be repetitions.
+    /// Frames that arrived too late to be distinguished from repetitions.
     pub beyond_window: u64,
     pub bytes: u64,
     pub mbps: f64,
@@ -239,7 +239,7 @@ impl ReceivedStream {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost` by the sender's number of frames.
+    /// Corrects `sent` and `lost`, given the sender's number of frames.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;

@@ -56,7 +56,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// After a delay, the stream catches up for at most `catch_up`.
+    /// Creates a stream's schedule, which after a delay catches up for at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);

@@ -18,7 +18,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey};
 
-/// Number of end markers of a stream; more than one, because it may be lost.
+/// Number of end markers of a stream; more than one, because markers may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
 /// UDP source port of the first flow of stream 0: the first dynamic port.
@@ -41,7 +41,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// In bytes, without FCS.
+    /// Returns the length in bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len

@@ -88,7 +88,7 @@ pub struct FlowsReceived {
 }
 
 impl Sink {
-    /// If `promiscuous`, the sink accepts other addresses' frames.
+    /// Creates a sink, which accepts other addresses' frames if `promiscuous`.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -103,7 +103,7 @@ impl Sink {
         }
     }
 
-    /// `frame_len` is without FCS. Returns whether the frame is data for this host.
+    /// Counts a frame of `frame_len` bytes, without FCS. Returns whether it is data for this host.
     #[inline]
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
         match parse(header, head, frame_len as usize) {
@@ -280,7 +280,7 @@ impl FlowsReceived {
         }
     }
 
-    /// Returns whether the flow can be tracked. A flow whose first frame was refused never is.
+    /// Returns whether the flow can be tracked. A flow refused at its first frame is never tracked.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Maximum payload of a flow in bytes. It keeps frame numbers within 32 bits.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
-/// Flow size in bytes: if all flows of a file are smaller, its sizes may be in packets.
+/// Size in bytes: if all flows of a file are smaller, its sizes are probably in packets.
 pub const BYTES_LIKELY: u64 = 64;
 
 const QUOTED_MAX: usize = 60;
@@ -68,7 +68,7 @@ impl Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// `data/README.md` lists names and sources.
+    /// Returns a built-in table; `data/README.md` lists names and sources.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
@@ -132,7 +132,7 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Integrates numerically over all sizes in bytes.
+    /// Returns the mean of `cost` over all flow sizes in bytes, integrated numerically.
     pub fn mean_of(&self, cost: impl Fn(u64) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several for each row, each evaluated at its middle
         let share = |step| (f64::from(step) + 0.5) / f64::from(STEPS);

@@ -50,7 +50,7 @@ pub enum Pattern {
     Constant,
     /// Evenly spaced frames during `on`, then silence during `off`.
     OnOff { on: Nanos, off: Nanos },
-    /// Bursts at multiples of `every` on the machine's clock, simultaneous for all its hosts.
+    /// Bursts at multiples of `every` on the machine's clock, simultaneous for all hosts of the machine.
     Incast {
         /// Bytes of a burst, FCS included, rounded up to whole frames.
         burst: Bytes,
@@ -312,7 +312,7 @@ fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
     }
 }
 
-/// Frames carry a flow's size as 32 bits.
+/// Maximum flow size in bytes: frames carry it as 32 bits.
 const FLOW_MAX: u64 = u32::MAX as u64;
 
 const FLOW_SIZES: FileKind = FileKind {

@@ -30,7 +30,7 @@ enum Sharing {
 }
 
 impl Plan {
-    /// Plans a test bed of `hosts` hosts: IPv4 only, MTU 1500, one queue per device, and no other bed meanwhile.
+    /// Plans a test bed of `hosts` hosts: IPv4 only, MTU 1500, one queue per device, no other bed at the same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();

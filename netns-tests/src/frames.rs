@@ -1,5 +1,5 @@
-//! Builds frames byte by byte. Pause frames do not come from the switch's encoder, so that a test cannot share its
-//! errors.
+//! Builds frames byte by byte. Pause frames do not come from the switch's encoder, so that tests do not share the
+//! encoder's errors.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

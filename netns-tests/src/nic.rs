@@ -205,7 +205,7 @@ impl Agent {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Sends a signal to the agent and waits for its end. Returns its exit status and log.
+    /// Returns the agent's exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()

@@ -184,8 +184,8 @@ impl Run {
         self.star.run_for(Nanos::from_micros(100));
     }
 
-    /// Returns whether every frame of `flow` must arrive: none of its class was lost in the switch, on a wire, or by an
-    /// empty fill ring.
+    /// Returns whether every frame of `flow` must arrive: its ports may exchange frames, and none of its class was lost
+    /// in the switch, on a wire, or by an empty fill ring.
     fn must_come(&self, flow: Flow, class: Class) -> bool {
         let [from, to] = [flow.from, flow.to];
         let isolated = |port: usize| self.settings.ports[port].isolated;

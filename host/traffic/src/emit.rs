@@ -55,7 +55,7 @@ impl Link {
         self.send_with(frame, MsgFlags::empty()).map_err(|source| self.refused(source))
     }
 
-    /// Returns false if the kernel's queues are full.
+    /// Sends a frame, or returns false if the kernel's queues are full.
     pub fn try_send(&self, frame: &[u8]) -> Result<bool, LinkError> {
         match self.send_with(frame, MsgFlags::MSG_DONTWAIT) {
             Ok(()) => Ok(true),

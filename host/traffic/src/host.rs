@@ -51,7 +51,6 @@ pub struct HostOptions {
     pub obey_802_3x: bool,
     pub obey_flows: bool,
     pub obey_rates: bool,
-    /// See `SenderSettings::catch_up`.
     pub catch_up: Nanos,
     pub promiscuous: bool,
     /// True if the host announces its address to switches by gratuitous ARP.
@@ -129,7 +128,6 @@ impl Host {
         self.id
     }
 
-    /// Returns the interface's properties, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()

@@ -80,7 +80,7 @@ impl Station {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Refills the receive ring. Returns whether more frames may be pending.
+    /// Receives frames, and refills the receive ring. Returns whether more frames may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));

@@ -317,8 +317,8 @@ fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     live.wait(3);
     a.send(Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build());
     live.wait(4);
-    // Two frames (3,008 bytes) exceed three quarters of the XOFF threshold of class 3; three frames (4,512 bytes)
-    // exceed half of that of class 4.
+    // Two frames (3,008 bytes) exceed three quarters of class 3's XOFF threshold, so the switch requests a rate.
+    // Three frames (4,512 bytes) exceed half of class 4's, so it sends a flow list.
     (1..=2).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
     live.wait(5);
     (3..=5).for_each(|number| a.send(a.to(b).tag(4, 0).numbered(number).build_len(1_500)));

@@ -47,7 +47,8 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // A routed experiment has twelve namespaces once its four routers exist; their daemons then run.
+        // Wait for all twelve namespaces of a routed experiment: then its four routers exist, and their
+        // daemons run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });

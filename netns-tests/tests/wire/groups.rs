@@ -117,7 +117,6 @@ fn cut_wire_of_port_group_loses_only_its_own_frames() {
             let status = switches[0].status();
             (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
         };
-        // Run traffic three times: while the wire is cut, over the other wire, and over the repaired wire.
         let cut = run();
         cut.wait_received(FRAMES);
         link(false);
@@ -146,7 +145,8 @@ fn cut_wire_of_port_group_loses_only_its_own_frames() {
                 port.name
             );
         }
-        // Frames that the driver of the cut wire held leave after its repair, when the sinks of the first run have ended.
+        // Count delivered frames at the far switch: frames that the driver of the cut wire held leave after the repair,
+        // when the first run's sinks have ended.
         let to_hosts: u64 = far.ports[..2].iter().map(|port| port.classes[3].tx_frames).sum();
         let lost = 24 * FRAMES - to_hosts;
         let by_name = near.ports[3].classes[3].drops["link_down"];

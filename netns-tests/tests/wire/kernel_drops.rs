@@ -28,7 +28,7 @@ fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
 
 const SMALL_CHUNKS: &str = "receive_chunks = \"small\"";
 
-/// Sends frames of these classes and lengths, and stops the switch after the first `before` frames until all are sent.
+/// Sends frames of these classes and lengths. The switch is stopped after the first `before` frames, until all are sent.
 fn stall_of(
     memory: &str,
     mode: &str,
@@ -180,8 +180,7 @@ fn switch_stalled_under_mixed_frame_lengths_loses_no_frame() {
     }
 }
 
-/// A worker measures a stall only after its sleep. It sleeps at most as long as no frame came before, or a quarter of the stall
-/// budget.
+/// The reported stall excludes the worker's sleep: at most the time without frames before it, or a quarter of the stall budget.
 #[test]
 fn switch_reports_every_frame_lost_in_stall_after_traffic() {
     let bed = bed(2).build();

@@ -78,7 +78,7 @@ fn switch_counts_frames_lost_if_peer_obeys_after_headroom() {
         let response = status.ports[0].classes[3].response;
         assert!(status.ports[0].peer.too_late && response.late_frames > 0, "{response:?}");
         wait_for("the log", || switch.stderr().contains("event=loss phase=over").then_some(()));
-        // Send SIGHUP, as a closed terminal does.
+        // A closed terminal sends SIGHUP.
         switch.signal(Signal::SIGHUP);
         let Exit { status, stderr, .. } = switch.wait();
         assert_eq!(status.code(), Some(1), "{stderr}");

@@ -1,4 +1,4 @@
-//! Other programs change the device or the limits of an agent: name, address, offloads, XDP program, and open files.
+//! Tests of an agent whose device or limits other programs change: name, address, offloads, XDP program, open files.
 
 use std::fs;
 use std::net::TcpStream;

@@ -118,6 +118,6 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The journal must find the device although its address has changed.
+    // The agent's journal must find the device although the device's address has changed.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

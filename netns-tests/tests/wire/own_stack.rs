@@ -222,7 +222,7 @@ fn device_that_the_machine_needs_is_refused_as_port() {
         refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);
         ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
     }
-    // Accept an advertised default route, because the port has no address.
+    // The switch refuses a port with an advertised default route only if the port's device has an address.
     let advertised = "via fe80::42 dev p1 proto ra";
     ip(&bed, &format!("-6 route add default {advertised}"));
     refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);

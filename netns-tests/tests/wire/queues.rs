@@ -169,7 +169,7 @@ fn brief_change_of_device_queues_leaves_verdict_unproved() {
     assert!(exit.stderr.contains(CHANGED), "{}", exit.stderr);
 }
 
-/// The pause lasts longer than a port that is removed may take to drain.
+/// The pause lasts longer than the maximum time that a removed port takes to drain.
 #[test]
 fn queued_frames_survive_change_of_device_queues() {
     let bed = bed(2).queues(2).build();

@@ -32,7 +32,7 @@ impl Fabric {
         Fabric::with_vlan(hosts, None, lines)
     }
 
-    /// Port `bridged` is in VLAN 1, which `lines` must give a router.
+    /// Port `bridged` is not routed, but in VLAN 1, for which `lines` must set `router = true`.
     fn with_vlan(hosts: u8, bridged: Option<u8>, lines: &str) -> Fabric {
         let bed = bed(hosts).ipv6().build();
         let kernel = bed.far_namespace();

@@ -84,7 +84,7 @@ fn nic_without_pfc_passes_unless_it_drops() {
     assert!(reason.contains("of frames of 1518 bytes without a pause"), "{reason}");
     assert_eq!(verdict(&host, "send.format").0, "not-run");
     assert_eq!(verdict(&host, "send.spurious").0, "pass");
-    // The interface counts frames of a type that no program receives as dropped.
+    // Send frames of a type that no program receives: the interface counts them as dropped.
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let noise = host.spawn_thread(move || {

@@ -32,7 +32,7 @@ fn xoffs_received(counters: &Path) -> Option<u64> {
 }
 
 /// Runs the test case `receive.expiry` on the reference switch. Stops the tester for most of each pause, until after
-/// the pause's end. Returns the report.
+/// the pause's end.
 fn examine_with_stops(options: &[&str]) -> Value {
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);

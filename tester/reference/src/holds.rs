@@ -40,7 +40,7 @@ impl Holds {
         hold.is_wanted = is_wanted;
     }
 
-    /// Forgets all sent pauses after a link loss, so that `due` sends wanted pauses again.
+    /// Forgets all sent pauses after a link loss, so that `due` sends XOFF again for classes that must stay paused.
     pub fn link_lost(&mut self) {
         self.holds.iter_mut().for_each(|hold| hold.refresh = None);
     }

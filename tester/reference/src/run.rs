@@ -24,11 +24,11 @@ const PRIORITY: i32 = 1;
 const COMMITTED_MAX: Bytes = Bytes(20_000);
 const LINKS_INTERVAL_NS: u64 = 5_000_000;
 const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
-/// Longest sleep between two polls until `BUSY_NS` after the last frame. Later it is `SLEEP`.
+/// Longest sleep between two polls while the last frame is at most `BUSY_NS` old; later it is `SLEEP`.
 const NAP: Nanos = Nanos(25_000);
 const SLEEP: Nanos = Nanos(500_000);
 const BUSY_NS: u64 = 20_000_000;
-/// Maximum time without a sleep, because the kernel throttles a real-time thread that never sleeps.
+/// Maximum time without a sleep: the kernel throttles a real-time thread that never sleeps.
 const WORK_NS: u64 = 750_000;
 const REST: Duration = Duration::from_micros(60);
 

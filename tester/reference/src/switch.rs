@@ -187,7 +187,7 @@ impl Switch {
         self.ports[to].egress.push(packet);
     }
 
-    /// Releases one reference to a frame. With its last reference, a frame's bytes leave the ingress queue.
+    /// Releases one reference to a frame. Releasing the last one removes the frame's bytes from the ingress queue.
     fn release(&mut self, packet: Rc<Packet>, now: u64) {
         let Some(Packet { bytes, ingress, class, .. }) = Rc::into_inner(packet) else { return };
         self.ports[ingress].ingress.release(class, bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! The heartbeat: frames in the opposite direction of a case, which show whether the device ran.
+//! The heartbeat: frames in the opposite direction of a case's streams, which show whether the device ran.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -13,7 +13,7 @@ const HEARTBEAT: BitRate =
 const HEARTBEAT_SIZE: u32 = 200;
 
 impl Bench {
-    /// Starts the heartbeat, at 1 kHz.
+    /// Starts the heartbeat (1 kHz), which shows whether the device runs.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {
@@ -23,8 +23,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the longest gap between heartbeats. If none arrived, returns `Nanos::NEVER`, or zero if other frames
-    /// arrived or no heartbeat was started.
+    /// Returns the longest gap between heartbeats; zero if no heartbeat was started. If none arrived, returns zero if
+    /// other frames did, else `Nanos::NEVER`.
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };
@@ -36,7 +36,7 @@ impl Bench {
         }
     }
 
-    /// Ends the heartbeat, so that the time until the next one is no gap.
+    /// Stops the heartbeat, so that the time until its next start is no gap.
     pub fn end_heartbeat(&mut self) {
         if let Some(stream) = self.heartbeat.take() {
             self.stop(stream);

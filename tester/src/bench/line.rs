@@ -81,7 +81,7 @@ impl Line {
         }
     }
 
-    /// Returns true if the line accepts a frame of `class` now. An AF_XDP line does while it has less than `commit` unsent bytes.
+    /// Returns true if the line accepts a frame of `class` now: an AF_XDP line does while it has less than `commit` unsent bytes.
     pub(super) fn has_room(&self, class: Class, commit: Bytes) -> bool {
         match self {
             Line::Station(station) => station.committed() < commit,
@@ -101,8 +101,8 @@ impl Line {
                     station.send(frame);
                     return true;
                 }
-                // The frame needs several chunks, and `write` counts it as sent. So first make and free a frame of zeros, to be sure of
-                // enough free memory.
+                // The frame needs several memory chunks, and calling `write` counts it as sent. So first make and free a frame of
+                // zeros, to ensure enough memory.
                 station.store_mut().free(frame);
                 let mut bytes = vec![0; len as usize];
                 let Some(frame) = station.store_mut().make(&bytes) else { return false };

@@ -92,7 +92,7 @@ pub struct Bench {
     last_step: Nanos,
     /// End of the last intended sleep, which is no stall.
     asleep_until: Nanos,
-    /// Longest time of the current run, and the time when the run must end.
+    /// Longest time of the current run; `deadline` is the end of this time.
     limit: Nanos,
     deadline: Nanos,
 }
@@ -140,7 +140,6 @@ impl Bench {
         &self.ports
     }
 
-    /// Returns whether a NIC of this machine is under test.
     #[must_use]
     pub fn examines_nic(&self) -> bool {
         self.ports.iter().any(|port| port.settings.kind == PortKind::Kernel)
@@ -156,7 +155,7 @@ impl Bench {
         self.ports[port].reaction = reaction;
     }
 
-    /// Makes a port only count received frames, for cases with many frames.
+    /// Makes a port count received frames without recording them, for cases with many frames.
     pub fn only_count(&mut self, port: usize) {
         self.ports[port].keeps_arrivals = false;
     }
@@ -186,7 +185,7 @@ impl Bench {
         self.streams[usize::from(stream.0)].is_stopped = true;
     }
 
-    /// Stops these streams, but not the heartbeat.
+    /// Stops `streams`, but not the heartbeat.
     pub fn stop_streams(&mut self, streams: &[StreamId]) {
         streams.iter().for_each(|stream| self.stop(*stream));
     }
@@ -291,7 +290,6 @@ impl Bench {
         MacControl::Pfc(pfc).encode(self.ports[port].mac()).to_vec()
     }
 
-    /// Returns how long `quanta` last at the port's speed.
     #[must_use]
     pub fn pause_time(&self, port: usize, quanta: u16) -> Nanos {
         self.ports[port].speed().time_of_quanta(Quanta(quanta))
@@ -376,7 +374,7 @@ impl Bench {
     }
 
     /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for the last frames. Also waits until the device
-    /// resumes the ports, because until then the device's queue is not empty, and it could lose the next case's frames.
+    /// resumes the ports: until then the device's queue is not empty, and could drop the next case's frames.
     pub fn end_case(&mut self) -> Result<(), Void> {
         self.stop_all();
         self.holds.clear();

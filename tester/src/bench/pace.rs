@@ -1,7 +1,7 @@
-//! Pace of a test port's frames, as if the port's line took each frame when the frame before has left.
+//! Pace of a test port's frames: each is sent when the line, by its speed, has carried the frame before.
 //!
-//! Frames that the kernel has cannot be paused. Therefore a late port catches up only the bytes that a standard peer may send
-//! after an XOFF (802.1Q annex N), or one full frame if that is more: otherwise slow lines would not be full.
+//! Frames in the kernel cannot be paused. Therefore a port that polls late catches up only the bytes that a standard peer may
+//! send after an XOFF (802.1Q annex N), or one full frame if that is more, so that slow lines stay full.
 
 use xoff_flow_control::headroom::standard_response;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -59,7 +59,6 @@ mod tests {
     fn stalled_port_catches_up_at_most_its_limit() {
         for gbps in [1, 10, 100] {
             let speed = BitRate::from_gbps(gbps);
-            // The port stalls for a millisecond, polls every 700 ns, and stalls again.
             let polls = |from: u64| (0..500).map(move |poll| Nanos(from + 700 * poll));
             let waiting = waiting(speed, 1_514, polls(1_000_000).chain(polls(9_000_000)));
             let catches_up = speed.bytes_in(standard_response(speed)).0.max(Bytes::on_line(FULL).0);

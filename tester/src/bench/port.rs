@@ -35,7 +35,7 @@ pub struct TestPort {
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
     pub(super) line: Line,
-    /// Number of frames received without a timestamp of the kernel since the port was opened.
+    /// Frames received without a kernel timestamp since the port was opened.
     pub(super) unstamped: u64,
     gate: Gate,
     polled: Nanos,
@@ -163,7 +163,7 @@ impl TestPort {
         self.pace.free()
     }
 
-    /// Returns the time for which the port may send before it polls for pauses again.
+    /// Returns how long the port may send before it polls for pauses again.
     pub(super) fn turn(&self) -> Nanos {
         self.pace.behind_max()
     }

@@ -28,7 +28,7 @@ pub struct Arrival {
 #[derive(Clone, Debug)]
 pub struct ControlFrame {
     pub when: Moment,
-    /// Bytes without FCS.
+    /// Bytes of the frame, without FCS.
     pub bytes: Vec<u8>,
     pub content: Result<MacControl, MacControlError>,
 }
@@ -58,14 +58,13 @@ impl ControlFrame {
 #[derive(Clone, Debug)]
 pub struct OtherFrame {
     pub when: Moment,
-    /// First bytes, at most [`OTHER_BYTES_MAX`].
+    /// First bytes of the frame, at most [`OTHER_BYTES_MAX`].
     pub bytes: Vec<u8>,
 }
 
 /// Maximum number of recorded bytes of an [`OtherFrame`].
 pub const OTHER_BYTES_MAX: usize = 1_514;
 
-/// Counts of a stream's received frames.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Received frames, duplicates included.
@@ -88,7 +87,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns how many of `sent` frames never arrived.
     #[must_use]
     pub fn lost(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.tracker.distinct())

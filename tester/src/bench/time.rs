@@ -1,6 +1,6 @@
 use xoff_wire::units::Nanos;
 
-/// Maximum age of a frame's kernel timestamp when the poll that receives the frame begins. Earlier polls may have left frames in the ring.
+/// Maximum age of a kernel timestamp at the poll before the one that receives the frame: earlier polls may have left it in the ring.
 const BACKLOG_MAX: Nanos = Nanos::from_secs(1);
 
 /// Instant that lies between two readings of the clock.
@@ -14,8 +14,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the arrival of a frame with the kernel timestamp `stamp`, received by a poll at this moment. `None` if the timestamp cannot
-    /// be of the tester's clock, which differs from the kernel's in a time namespace.
+    /// Returns the arrival of a frame with the kernel timestamp `stamp`, received by a poll at this moment. `None` if the timestamp is too
+    /// new or too old: in a time namespace, the tester's clock differs from the kernel's.
     #[must_use]
     pub fn stamped(self, stamp: Nanos) -> Option<Moment> {
         let is_plausible = stamp <= self.latest && stamp.after(BACKLOG_MAX) >= self.earliest;

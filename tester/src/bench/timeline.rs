@@ -128,7 +128,6 @@ mod tests {
 
     #[test]
     fn rate_curve_of_class_is_zero_during_its_pause() {
-        // 10 Mb/s in each class, but class 3 is paused from 4 to 8 ms.
         let class_3 = (0..12).filter(|ms| !(4..8).contains(ms)).map(|ms| arrival(3, ms * 1_000));
         let mut arrivals: Vec<Arrival> =
             class_3.chain((0..12).map(|ms| arrival(4, ms * 1_000 + 1))).collect();

@@ -60,7 +60,7 @@ pub(super) fn counted(bench: &Bench, size: u32) -> u64 {
 }
 
 /// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF. Then port 2 keeps the class paused. Without an
-/// XOFF, the device is drained.
+/// XOFF, port 2 drains the device.
 fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result<Option<Threshold>, Void> {
     start_heartbeat(bench)?;
     let response = response_limit(bench).max(Nanos::from_millis(3));

@@ -95,8 +95,8 @@ fn key(bench: &Bench, port: usize, name: &str) -> Result<Key, Void> {
     Ok((bench.port(port).settings.connected.clone().ok_or_else(missing)?, name.to_owned()))
 }
 
-/// Reads the counters `keys` until they are stable. Those of sent frames may still grow, because devices send frames of
-/// their own.
+/// Reads the counters `keys` until they are stable. Counters of sent frames may still grow, because devices send frames
+/// of their own.
 fn settled(bench: &mut Bench, keys: &[&Key]) -> Result<Counters, Void> {
     let read = |bench: &Bench| -> Result<Counters, Void> {
         let mut counters = read(bench)?;

@@ -38,7 +38,7 @@ struct Victim {
     what: String,
 }
 
-/// Queues frames of a paused class, and judges that the victim's frames pass them.
+/// Queues frames of a paused class, and judges that frames of `victim` pass them.
 fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;

@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     case("lldp.classes", "Does the device announce its lossless classes?", classes),
 ];
 
-/// Interval of LLDP frames (30 s, 802.1AB 9.2.5.7) with a reserve.
+/// Maximum wait for an LLDP frame: the interval (30 s, 802.1AB 9.2.5.7) plus a reserve.
 const INTERVAL: Nanos = Nanos::from_secs(32);
 
 /// PFC classes of an LLDP frame; `None` if it has no PFC TLV.

@@ -99,7 +99,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
                 }
             });
         }
-        // Check for stalls after each class: the next class starts a new heartbeat, which has not seen them.
+        // Check for stalls after each class: the next class starts a new heartbeat, which does not show earlier stalls.
         if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() {
             return Err(Void::Disturbed(format!(
                 "the device stalled while under test; {}",

@@ -27,7 +27,6 @@ pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 pub struct Case {
     /// Group and name, such as `receive.expiry`.
     pub id: &'static str,
-    /// Question that the case answers.
     pub title: &'static str,
     /// Clause or document that demands the behavior.
     pub source: &'static str,
@@ -62,7 +61,6 @@ pub fn of_nic() -> impl Iterator<Item = &'static Case> {
 const RUN_MAX: Nanos = Nanos::from_secs(120);
 
 impl Case {
-    /// Returns the longest time that a run may take.
     #[must_use]
     pub fn limit(&self, setup: &Setup) -> Nanos {
         let device = &setup.device;

@@ -10,7 +10,7 @@ pub(super) const TO: usize = 1;
 pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
 /// Maximum time from the end of a pause to the first frame of the class.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
-/// Time after the end of a pause that the plot shows.
+/// Length of the plot after the end of a pause.
 pub(super) const AFTER: Nanos = Nanos::from_millis(10);
 pub(super) const QUANTA_MAX: u16 = u16::MAX;
 
@@ -150,7 +150,7 @@ impl Expected {
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
         match most <= bench.device_stall() {
-            // A device that stalled since the XOFF stopped the class late; it did not resume early.
+            // A device that stalled since the XOFF stopped the class late; this is no early resumption.
             true => judgement.require_unless_stalled(most >= time, early),
             false => judgement.require(most >= time, early),
         }

@@ -1,4 +1,5 @@
-//! Group `watchdog`: does the PFC watchdog drop a class that port 2 pauses for too long, and restore it later?
+//! Group `watchdog`: does the PFC watchdog drop frames of a class that port 2 pauses for too long, and restore
+//! the class later?
 
 use xoff_wire::units::Nanos;
 
@@ -21,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
 
 const WAITING: u64 = 8;
 const FRAMES: u64 = 200;
-/// Time by which detection and restoration may be late, because watchdogs poll.
+/// Maximum delay of detection and restoration: watchdogs poll.
 const POLL: Nanos = Nanos::from_millis(100);
 
 fn time(bench: &Bench) -> Result<Nanos, Void> {
@@ -45,7 +46,6 @@ fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
 fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     let time = time(bench)?;
     let mut judgement = Judgement::new();
-    // Send first a storm too short to be detected, then one that must be detected.
     let begin = bench.now();
     let waiting = storm(bench, Nanos(time.0 / 2))?;
     bench.release(TO);
@@ -74,7 +74,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the watchdog's times of detection and restoration; without settings, the time of a poll for both.
+/// Returns the detection and restoration times of the watchdog; by default [`POLL`], and the detection time.
 pub(super) fn times(device: &DeviceSettings) -> [Nanos; 2] {
     let detection = device.watchdog.unwrap_or(POLL);
     [detection, device.watchdog_restore.unwrap_or(detection)]

@@ -91,7 +91,7 @@ mod tests {
         let report = report();
         report.write(&into).unwrap();
         for path in [&into, &into.join("report.json")] {
-            // Compares debug texts, because missing values are NaN, which differs from itself.
+            // Compare debug texts, because missing values are NaN, which differs from itself.
             assert_eq!(format!("{:?}", Report::read(path).unwrap()), format!("{report:?}"));
         }
         fs::write(into.join("report.txt"), "old").unwrap();

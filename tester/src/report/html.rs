@@ -233,7 +233,7 @@ mod tests {
     fn report_text_is_escaped_in_html() {
         let evil = "<script>alert(\"1\")</script>&\u{1b}[2J";
         let json = report().to_json();
-        // Replaces each string by `evil`, except verdicts, which are keywords.
+        // Replace each string by `evil`, except verdicts, which are keywords.
         let mut json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         replace(&mut json, evil);
         let report: Report = serde_json::from_value(json).expect("a report");

@@ -84,7 +84,6 @@ impl<'a> Values<'a> {
         self.measurements[0]
     }
 
-    /// Returns the lowest and the highest value, if any run has a value.
     pub fn range(&self) -> Option<(f64, f64)> {
         let values = self.measurements.iter().map(|it| it.value).filter(|value| !value.is_nan());
         values.fold(None, |range, value| {
@@ -137,8 +136,7 @@ impl Report {
         self.runs().iter().filter(|runs| runs.verdict() == verdict).count()
     }
 
-    /// Returns the verdict about the device: the first of fail, cannot tell and pass that a case has, otherwise not
-    /// run.
+    /// Returns the verdict about the device: the first of fail, cannot tell and pass that any case has, or else not run.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let by_weight = [Verdict::Fail, Verdict::CannotTell, Verdict::Pass];

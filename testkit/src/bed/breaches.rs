@@ -22,16 +22,16 @@ pub enum Promise {
     Bounds,
     /// The switch pauses a peer when a queue reaches XOFF, and resumes it below XON.
     Thresholds,
-    /// Every frame is in exactly one place, and the ledger of stored frames agrees.
+    /// Every frame in the switch is in exactly one place, and the switch's count of its frames (ledger) agrees.
     Ledger,
-    /// A policy's margin (changes of occupancy that it need not see) is correct: large batches, which skip these
-    /// changes, do not alter its decisions.
+    /// A policy decides the same in large batches, which skip changes of queue length within its declared margin,
+    /// as frame by frame.
     Batches,
     /// A worker's driver does its steps in order: release, receive, forward, send pause frames, send data.
     Turns,
     /// A class that could send waits at most one round of its port's scheduler.
     Served,
-    /// No action repeats endlessly at one instant.
+    /// Virtual time advances: no action repeats endlessly at one instant.
     Rest,
     /// Neither policy nor switch panics.
     NoPanic,
@@ -62,7 +62,7 @@ impl fmt::Display for Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// Records the first breach of each promise. Ignores thresholds, because a policy under test may have its own.
+    /// Records the first breach of each promise, except of thresholds: a policy under test may have its own.
     Note,
     NoteAll,
 }

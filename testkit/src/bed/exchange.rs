@@ -48,7 +48,7 @@ impl Links {
         Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
     }
 
-    /// Returns all workers up to the last one that owns a port.
+    /// Returns the workers from 0 to the highest one that owns a port.
     pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }

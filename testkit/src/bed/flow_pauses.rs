@@ -1,5 +1,5 @@
-//! Independent model of pauses of flows, which reads only the bytes of frames. A flow is identified by its MAC
-//! addresses and EtherType (address family 0).
+//! Model of pauses of single flows (OFC) that reads only the bytes of frames, independently of the switch. A flow is
+//! identified by its MAC addresses and EtherType (address family 0).
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub enum OfClass {
 impl FlowPauses {
     /// Processes a pause frame with a flow list. Returns `None` for other frames.
     ///
-    /// With `by_flow`, the list pauses flows, otherwise their class. `until` is the end of the class's pause, which a list
-    /// can shorten only if a list began the pause.
+    /// With `by_flow`, the list pauses flows, otherwise their class. `until` is the end of the class's running pause,
+    /// which a list can shorten only if a list began it.
     pub fn received(
         &mut self,
         now: Nanos,

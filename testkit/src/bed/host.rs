@@ -1,6 +1,6 @@
 //! Host of the test bed: sends streams, obeys pauses, limits rates after CNMs, and checks received frames.
 //!
-//! It passes single frames to the wire, so that pauses take effect after the current frame.
+//! The host passes frames to the wire one by one, so that pauses take effect after the current frame.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,8 +37,8 @@ pub struct Stream {
     pub rate: Option<BitRate>,
     /// Time at which the first frame is due.
     pub from: Nanos,
-    /// Settings of QCN reaction points, if the frames carry the stream's number as CN-TAG, and CNMs slow the
-    /// stream.
+    /// Settings of the stream's QCN reaction point, which slows the stream at CNMs. With them, frames carry
+    /// the stream's number as CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 

@@ -1,8 +1,8 @@
 //! Test bed for the dataplane: switches, hosts and wires in the exact virtual time of the simulator ([`Fabric`]), so
 //! that runs can be repeated.
 //!
-//! After every event, the bed checks the switch's promises (`watch`), and compares it with one that processes frames
-//! one by one (`twin`).
+//! After every event, the bed checks the switch's promises (`watch`), and compares the switch with a copy that
+//! processes frames one by one (`twin`).
 
 mod batches;
 mod breaches;
@@ -98,7 +98,7 @@ pub struct Wire<'bed> {
 }
 
 impl Wire<'_> {
-    /// Makes the wire drop all frames for which `loses` returns true, from now on.
+    /// Makes the wire drop all frames for which `loses` returns true.
     pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
         match &mut self.bed.stage {
             Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
@@ -240,12 +240,12 @@ impl Bed {
         id
     }
 
-    /// Makes a host obey rates (GFC).
+    /// Makes a host obey requested rate limits (GFC).
     pub fn keep_rates(&mut self, host: NodeId) {
         self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
-    /// Makes a host send these bytes before all other frames.
+    /// Makes a host send the frame `bytes` before all others.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }

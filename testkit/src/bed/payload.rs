@@ -62,7 +62,7 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
-/// Returns the class by the header of a frame. Returns `None` for a frame with CN-TAG.
+/// Returns the class in a frame's priority tag; `None` for frames with CN-TAG, or of no host in the bed.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

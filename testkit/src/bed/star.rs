@@ -87,7 +87,7 @@ impl Star {
         assert_eq!(self.at(flow.from).sent(flow.id), frames, "{flow:?}");
     }
 
-    /// Makes a host obey rates (GFC).
+    /// Makes a host obey requested rate limits (GFC).
     pub fn keep_rates(&mut self, port: usize) {
         self.bed.keep_rates(self.hosts[port]);
     }
@@ -98,12 +98,12 @@ impl Star {
         self.inject(port, &bytes);
     }
 
-    /// Makes a host send these bytes before all other frames.
+    /// Makes a host send the frame `bytes` before all others.
     pub fn inject(&mut self, port: usize, bytes: &[u8]) {
         self.bed.inject(self.hosts[port], bytes);
     }
 
-    /// Drops all frames to a host for which `loses` returns true, from now on.
+    /// Drops all frames to a host for which `loses` returns true.
     pub fn lose(&mut self, port: u8, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let from = end(self.switch, port);
         self.bed.wire_mut(from).lose(loses);

@@ -1,5 +1,5 @@
-//! Switch of the bed, which runs twice with the same input: with large batches and with single frames. After each
-//! poll both must agree ([`twin`](super::twin)). The bed uses the frames of the first run.
+//! Switch of the bed, which runs twice with the same input: with large batches and with single frames. After each poll,
+//! both runs must agree ([`twin`](super::twin)). Other nodes receive the frames of the first run.
 //!
 //! With a polling interval, events wait until the next poll, as for a busy thread.
 
@@ -21,7 +21,7 @@ use super::watch::{self, Watch};
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
-    /// Counters of the first run, as users of the switch see them.
+    /// Counters of the run with large batches.
     pub counters: Arc<Counters>,
     pub settings: SwitchSettings,
     pub(super) before: Vec<SwitchSettings>,
@@ -168,8 +168,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver: pause frames are always allowed, data frames only below the commit limit,
-    /// because they delay later pauses.
+    /// Checks the frames given to the driver: pause frames are always allowed, data frames, which delay later pauses,
+    /// only below the commit limit.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {

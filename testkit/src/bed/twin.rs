@@ -1,7 +1,7 @@
 //! One of the two runs of a switch: a `Switch` per worker over a common store, and a ring per port.
 //!
 //! A poll processes all events since the last one, by the steps of the [`Driver`] that worker threads use. The runs
-//! differ only in frames per batch ([`Batches`]), at the [`Boundary`] to the dataplane.
+//! differ only in frames per batch ([`Batches`]).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ enum LoopStep {
     Receive,
     Forward,
     Announce,
-    /// Sending, and also the release of sent frames: a device that sends at once also completes at once.
+    /// Sending. Includes the release of sent frames: a device that sends at once also completes at once.
     Transmit,
 }
 

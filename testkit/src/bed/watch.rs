@@ -1,5 +1,5 @@
-//! Checks a port as its peer sees it, by an independent model of pauses that reads only the bytes of frames. Only the
-//! check of formats uses `wire`, which is fuzzed separately.
+//! Checks a port as its peer sees it, by a model of pauses that reads only the bytes of frames, independently of the switch. Only the
+//! check of formats uses crate `wire`, which is fuzzed separately.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction, WatchdogSettings};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
@@ -20,7 +20,7 @@ pub struct Watch {
     flow_pauses: FlowPauses,
     rates: Option<Rates>,
     xoff_until: [Option<Nanos>; CLASSES],
-    /// Classes that may get an XON without XOFF, because they were paused by flow, or before a link loss.
+    /// Classes that may get an XON without XOFF: only their flows were paused, or the link was lost after the XOFF.
     flow_paused: ClassSet,
     pub(super) held: ClassSet,
     pub(super) bytes_came: [u64; CLASSES],
@@ -272,10 +272,10 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates the maximum wait of a class at this port, if all weights are 1.
+    /// Creates the waits of a port; their maximum is known only if all weights are 1.
     ///
-    /// In a round, each other class may send one long frame, and a second one on credit, which costs it a later round.
-    /// Two more frames may precede: one already begun, and one pause.
+    /// In a round, each other class may send one frame of maximum length, and a second one on credit, which costs it a later round. Two
+    /// more frames may precede: one already begun, and one pause.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

@@ -22,7 +22,7 @@ pub struct Tally {
     /// Pause frames with a changed byte.
     pub harmed: u64,
     pub drops: [u64; DropReason::COUNT],
-    /// Runs with faults that may cause losses of lossless frames.
+    /// Runs whose faults may cause losses of lossless frames.
     pub exempt_runs: u64,
     /// Lossless frames dropped in runs whose faults may cause such drops.
     pub exempt_losses: u64,

@@ -45,7 +45,7 @@ impl Action {
 pub(super) struct Scenario {
     pub(super) seed: u64,
     pub(super) parents: Vec<usize>,
-    /// True if frames travel in one direction of a ring, where full queues can block each other.
+    /// True if frames cross a ring of switches in one direction, so that full queues can block each other.
     pub(super) is_ring: bool,
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,

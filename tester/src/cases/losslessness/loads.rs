@@ -178,6 +178,6 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
 const SOAK_SIZE: u32 = 252;
 /// Minimum duration of a part of the soak; each part is judged by itself.
 const SOAK_PART: Nanos = Nanos::from_secs(3);
-/// Maximum number of parts; each adds streams that every poll scans.
+/// Maximum number of parts of the soak; each adds streams that every poll scans.
 const SOAK_PARTS_MAX: u64 = 20;
 const SOAK_EXCUSED_MAX: usize = 5;

@@ -72,7 +72,8 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
-    // Cut the frame before the class's pause time: even if the line pads the frame with zeros, the frame must pause nothing.
+    // Cut the frame before the class's pause time. Zeros that pad the frame on the line are a pause time of zero, so the
+    // frame must pause nothing.
     let class = crate::cases::streams::lossless(bench);
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])

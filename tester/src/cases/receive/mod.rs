@@ -10,7 +10,7 @@ const PFC: &str = "IEEE 802.1Q 36.1.3.3";
 const CONTROL: &str = "IEEE 802.3 31.3, 31B.1";
 const FORMAT: &str = "IEEE 802.3 31D.2";
 
-/// Case that needs several ports of a device, so that the case cannot examine a NIC.
+/// Case that needs several ports of the device, so that it cannot examine a NIC.
 pub(super) const NOT_RELAYED: &str = "receive.not-relayed";
 
 const fn case(id: &'static str, title: &'static str, source: &'static str, run: Run) -> Case {

@@ -1,4 +1,5 @@
-//! Congestion: port 2 pauses the device, so that it must pause port 1. If port 1 is a NIC, a program that reads nothing congests the NIC.
+//! Congestion: port 2 pauses the device, which must then pause port 1. A NIC under test (port 1) is congested by a program that reads
+//! nothing.
 
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
@@ -39,7 +40,7 @@ pub(super) fn flood(bench: &mut Bench, class: Class, size: u32) -> Result<Stream
     bench.stream(Flow::new(TO, FROM, class).size(size).rate(rate).to_socket(socket))
 }
 
-/// Waits until the NIC pauses `class`, by a MAC control frame after the first `earlier`. Returns whether it did.
+/// Waits until the NIC pauses `class`, and returns whether it did. Ignores the first `earlier` MAC control frames.
 pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Result<bool, Void> {
     bench.run_until(FLOOD_MAX, |bench| bench.controls(TO)[earlier..].iter().any(|frame| frame.is_xoff(class)))
 }

@@ -29,7 +29,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("send.spurious", "Does the NIC pause nothing while the host reads?", PFC, 2, spurious),
 ];
 
-/// Time after a flood in which the NIC's pauses end.
+/// Time after a flood within which the NIC ends its pauses.
 const QUIET: Nanos = Nanos::from_millis(50);
 const SMALL: u32 = 60;
 
@@ -37,7 +37,7 @@ const SMALL: u32 = 60;
 struct Flood {
     /// Length of a frame, without FCS.
     size: u32,
-    /// Line rate and, in `rate`, rate of the frames, in bits per second.
+    /// Speed of the line; `rate` is that of the sent frames. Both are in bits per second.
     line: u64,
     rate: u64,
     is_paused: bool,
