@@ -1,7 +1,7 @@
 //! Handles of frames, whose bytes stay in a [`FrameStore`].
 //!
-//! A handle cannot be copied, because a frame is in one place only. Debug builds panic if a handle goes out of scope,
-//! because its frame is lost. A frame keeps its slot from receipt to release.
+//! A handle cannot be copied, because a frame is in one place only. Debug builds panic if a handle is dropped,
+//! because its frame is then lost. A frame keeps its slot from receipt to release.
 
 use std::mem;
 

@@ -1,6 +1,6 @@
 //! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Counts of a worker's frames. The frames that came in are as many as those that went out or are still held.
+/// Counts of a worker's frames: as many frames came in as went out or are still held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ledger {

@@ -34,7 +34,7 @@ pub trait PuntSink: fmt::Debug + Send {
 
 const FRAME: u64 = 1_000_000_000;
 
-/// Token bucket for a port's punts; credit is in billionths of a frame, so that nothing is rounded.
+/// Token bucket for a port's punts. Its credit is in billionths of a frame, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -148,7 +148,7 @@ mod tests {
         bucket.revise(Nanos(7), PuntLimit { rate: 1, burst: 2 });
         assert_eq!(taken(&mut bucket, Nanos(7)), 2);
         bucket.revise(Nanos(7), PuntLimit { rate: 2, burst: 9 });
-        // An eighth of the burst, one frame here, is reserved for link protocols such as LLDP.
+        // An eighth of the burst, here one frame, is reserved for link protocols such as LLDP.
         assert_eq!([7, 500_000_007, 1_000_000_007].map(|at| taken(&mut bucket, Nanos(at))), [0, 0, 1]);
     }
 }

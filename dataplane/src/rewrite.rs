@@ -1,9 +1,10 @@
 //! Rewriting of VLAN tag, PCP and DSCP at egress.
 //!
-//! * A tagged member sends each frame with the VLAN's VID, in the frame's tag or in a new tag with the class as PCP.
+//! * A tagged member of a VLAN sends each frame with the VLAN's VID, in the frame's tag or in a new tag with the
+//!   class as PCP.
 //! * An untagged member removes the tag, except a priority tag (VID 0): without its PCP the next hop would treat
 //!   lossless frames as best effort. (802.1Q's bridges remove it.)
-//! * Maps by class overwrite the PCP of tagged frames and the DSCP of IP packets.
+//! * Configured maps overwrite the PCP of tagged frames and the DSCP of IP packets by class.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_flow_control::settings::PortSettings;

@@ -3,7 +3,6 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, MacAddr};
 
 use crate::frame::{Frame, FrameStore};
 
-/// Port of 1 Gb/s in VLAN 1 with lossy classes only.
 pub fn port_settings(index: u8) -> PortSettings {
     let classes = [ClassSettings::lossy(Bytes(40_000)); CLASSES];
     PortSettings::plain(

@@ -1,7 +1,9 @@
 //! Measures the cost of recording: dataplane calls with and without a recorder, counted by callgrind or timed.
 //!
-//! cargo build --release --package xoff-recording --example cost valgrind --tool=callgrind
-//! --callgrind-out-file=/dev/null target/release/examples/cost off 100000
+//! ```text
+//! cargo build --release --package xoff-recording --example cost
+//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/cost off 100000
+//! ```
 //!
 //! Subtract the result of a run with 0 turns (setup).
 

@@ -38,7 +38,6 @@ const WRITTEN_AT_ONCE: usize = 1 << 20;
 /// State of a switch before the first recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Version of xoff that made the recording.
     pub version: String,
     pub workers: u32,
     /// Name of the configuration, for error messages.
@@ -66,8 +65,7 @@ impl Head {
         }
     }
 
-    /// Parses the configuration text. Returns `None` if this program derives other settings from it than the recorder
-    /// did.
+    /// Parses the configuration text; `None` if this program derives other settings from it than the recorder did.
     pub fn settings(&self, own: Option<&OwnPolicy>) -> Result<Option<SwitchSettings>, ConfigError> {
         let machine = Machine { own_policy: own.cloned(), ..Machine::default() };
         let mut settings = Config::from_toml(&self.name, &self.text, machine)?.with_spare_places().switch;
@@ -127,7 +125,7 @@ pub(super) struct End {
     pub(super) records: u64,
 }
 
-/// Bytes at the end of a file that the digest does not cover: the digest itself and the block length.
+/// Bytes at the end of a file that the digest does not cover: digest and block length.
 const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {
@@ -147,7 +145,7 @@ impl End {
     }
 }
 
-/// FNV-1a hash over words of 4 bytes, of which every block's length is a multiple.
+/// FNV-1a hash over words of 4 bytes; the length of every block is a multiple of 4 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 
@@ -256,7 +254,7 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Ends the recording, with final counts if the switch stopped. Returns the file and its number of records.
+    /// Ends the recording, with final counts if the switch stopped. Returns the file and the number of records.
     pub fn end(mut self, why: Ending, books: Option<&str>) -> io::Result<(W, u64)> {
         self.end_calls();
         for piece in books.unwrap_or_default().as_bytes().chunks(PIECE) {

@@ -56,7 +56,7 @@ impl Memory {
         let len = len.filter(|len| *len > 0 && (by <= 0 || shift < held.bytes.len()));
         let Some(len) = len else { return false };
         if by < 0 {
-            // Use zeros for the bytes in front of the frame: the recorded switch had arbitrary old bytes there.
+            // Fill the space before the frame with zeros: the recorded switch had arbitrary old bytes there.
             held.bytes.splice(..0, std::iter::repeat_n(0, shift));
         } else {
             held.bytes.drain(..shift);

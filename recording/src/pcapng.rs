@@ -10,7 +10,6 @@ use xoff_dataplane::tap::{FrameEvent, Sighting};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 const SECTION: u32 = 0x0a0d_0d0a;
-/// First byte of every capture.
 pub const FIRST_BYTE: u8 = SECTION.to_le_bytes()[0];
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
@@ -72,8 +71,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a capture of `interfaces` (sorted by port) at Unix time `begun`. `zero` is the Unix time of the records'
-    /// time zero.
+    /// Starts a capture of `interfaces` (sorted by port) at Unix time `begun`. Times of frames count from Unix time `zero`.
     #[must_use]
     pub fn new(
         application: &str,
@@ -164,7 +162,7 @@ impl Writer {
         });
     }
 
-    /// Ends the capture with the numbers of captured and missed frames per port, at Unix time `now`.
+    /// Ends the capture at Unix time `now`, with the numbers of captured and missed frames per port.
     pub fn statistics(&mut self, counts: impl Fn(PortId) -> [u64; 2], now: Duration) {
         for (number, interface) in self.interfaces.clone().into_iter().enumerate() {
             let (begun, [received, missed]) = (self.begun, counts(interface.port));
@@ -269,7 +267,7 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub frames: u64,
-    /// Missed frames by the final statistics; `None` until these arrive.
+    /// Frames that the capture missed, from its final statistics; `None` until these arrive.
     pub missed: Option<u64>,
 }
 

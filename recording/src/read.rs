@@ -8,7 +8,6 @@ use crate::file::{BOOKS, CALLS, Digest, END, End, FORMAT, HEAD, Head, take};
 use crate::pcapng::{FIRST_BYTE, Part, read_block};
 use crate::{Broken, Ending, Outcome, Replay};
 
-/// Reason why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReplayed {
     #[error("cannot read {}: {error}", path.display())]
@@ -77,8 +76,7 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
     replay_of(open()?, open()?, own, path)
 }
 
-/// Replays a recording from two readers of the same bytes. The first is for a check of the whole file before the
-/// replay.
+/// Replays a recording from two readers of the same bytes. The first serves to check the whole file beforehand.
 pub fn replay_of(
     first: impl Read,
     second: impl Read,

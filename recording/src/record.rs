@@ -58,17 +58,17 @@ pub enum Record<'a> {
 
     /// Answer: the frame in this slot was freed.
     Freed(u32),
-    /// Answer: the first slot's frame was copied to the second slot (`None`: no slot was free).
+    /// Answer: the first slot's frame was copied to the second (`None`: no slot was free).
     Copied(u32, Option<u32>),
     /// Answer: a frame of this length was created (true: a control frame); `None`: no slot was free.
     Made(bool, u32, Option<u32>),
-    /// Answer: the start of the frame in this slot moved by this number of bytes (false: the slot has no space).
+    /// Answer: the start of this slot's frame moved by this number of bytes (false: no space).
     Moved(u32, i32, bool),
     /// Answer: the dataplane hands a frame to the driver.
     Sent(Passing<'a>),
     /// Answer: an arriving frame was dropped.
     Refused(PortId, Class, DropReason),
-    /// Answer: a frame was dropped, this time after its arrival.
+    /// Answer: a frame was dropped, with the time since its arrival.
     Dropped(PortId, Class, DropReason, Nanos),
     /// Answer: a frame of this VLAN was punted; true if the sink accepted it.
     Punted(PortId, u16, PuntReason, bool),

@@ -1,5 +1,5 @@
 //! Records calls at the boundary between driver and dataplane into a [`Sink`], without allocation, locks or system
-//! calls per frame. A [`Tap`] reports drops, a wrapper of the [`PuntSink`] punts. Their reports pass through rings,
+//! calls per frame. A [`Tap`] reports drops, a wrapper of the [`PuntSink`] punts. The reports pass through rings,
 //! which the recorder empties after each call.
 
 use std::fmt;
@@ -19,7 +19,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 const TAP: TapId = TapId(u64::MAX);
-/// Maximum drops, and maximum punts, reported per call. Recorder and replay both omit further ones.
+/// Maximum reports of drops, and of punts, per call. Recorder and replay both omit further ones.
 const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
@@ -131,7 +131,7 @@ impl Reports {
         Box::new(Punts { reports, before: sink })
     }
 
-    /// Passes all reports to `note`, drops first, as a replay expects.
+    /// Passes all reports to `note`: first drops, then punts, as a replay expects.
     pub(crate) fn drain(&mut self, mut note: impl FnMut(&Record<'_>)) {
         while let Ok(Sighting { port, class, event, .. }) = self.drops.pop() {
             match (event, class) {

@@ -33,7 +33,7 @@ pub struct Difference {
     pub call: u64,
     /// Time of the call on the recorded driver's clock.
     pub at: Nanos,
-    /// Descriptions of the last calls; the last one is the call whose answers differ.
+    /// Descriptions of the last calls before the difference; the last one's answers differ.
     pub before: Vec<String>,
     pub recorded: String,
     pub replayed: String,

@@ -64,7 +64,7 @@ impl Sink for Ring {
         self.scratch.clear();
         self.scratch.extend(len.to_le_bytes());
         self.scratch.extend_from_slice(record);
-        // Push each record in one piece, so that the reader never sees a part of one.
+        // Push each record in one piece, so that the reader never sees part of one.
         !self.bytes.is_abandoned() && self.bytes.push_entire_slice(&self.scratch).is_ok()
     }
 
@@ -74,7 +74,7 @@ impl Sink for Ring {
 }
 
 impl Records {
-    /// Returns why the recording ended, if it has. All earlier records are then visible to this thread.
+    /// Returns why the recording ended, if it has. This thread then sees all earlier records.
     fn ended(&self) -> Option<Ending> {
         let number = self.ended.load(Ordering::Acquire);
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()
@@ -97,7 +97,7 @@ impl Records {
 }
 
 /// Writes records until the recording ends. Returns the reason and the number of records. `stopped` returns the final
-/// counts, or `None` if a thread of the switch failed.
+/// counts; `None` if a thread of the switch failed.
 pub fn write<W: io::Write>(
     mut records: Records,
     mut writer: FileWriter<W>,

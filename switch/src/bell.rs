@@ -1,4 +1,4 @@
-//! Bell that wakes a sleeping worker; ringing it while the worker is awake costs only one fence.
+//! Bell that wakes a sleeping worker; if the worker is awake, ringing costs only one fence.
 //!
 //! The worker announces its sleep, then checks for messages. A sender stores its message, then checks whether
 //! the worker sleeps. A fence between the two steps of each side makes at least one side see the other's store.
@@ -26,7 +26,7 @@ impl Bell {
         &self.event
     }
 
-    /// The worker must check for messages again before it sleeps.
+    /// Announces that the worker will sleep. It must then check for messages once more.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -48,7 +48,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker for an event without a message. A worker that is awake skips its next sleep.
+    /// Wakes the worker for an event without a message. An awake worker's next sleep ends at once.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

@@ -2,7 +2,7 @@
 //! a station that pauses a queue.
 //!
 //! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue fills
-//! because its line is slow, or because the peer on that line pauses it. This peer may be a port of another switch.
+//! because its line is slow, or because the peer on that line, perhaps another switch, pauses it.
 //!
 //! Switches report their states some milliseconds apart, so only a lasting cycle of pauses is a deadlock.
 
@@ -34,10 +34,10 @@ pub struct PortWaits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassWaits {
     pub class: u8,
-    /// True while the port pauses its peer.
+    /// True while the port pauses its peer in this class.
     pub holds: bool,
     pub culprits: Vec<FullQueue>,
-    /// True while the peer pauses the port's egress queue, or a flow in it.
+    /// True while the peer pauses the port's egress queue of this class, or a flow in it.
     pub is_held: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Client of a running switch: HTTP to an address or a Unix socket, without the environment's proxies.
+//! Client of a running switch: HTTP to an address or a Unix socket. Ignores proxy settings of the environment.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
@@ -47,7 +47,7 @@ pub fn url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Refuses a page's address, such as the one that Prometheus has: commands add the path.
+/// Refuses a URL that ends in a page, such as `/metrics` in Prometheus's settings: commands append their own.
 fn without_page(place: &str) -> Result<(), String> {
     let path = place.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
     match path.rsplit_once('/') {
@@ -58,7 +58,7 @@ fn without_page(place: &str) -> Result<(), String> {
     }
 }
 
-/// Loopback addresses of this thread's network namespace are then unreachable.
+/// Returns whether the loopback interface `lo` of this thread's network namespace is down.
 pub(crate) fn lo_is_down() -> bool {
     let link = Conversation::open().and_then(|mut kernel| kernel.link(link_named("lo")));
     link.is_ok_and(|link| link.is_some_and(|link| !link.header.flags.contains(LinkFlags::Up)))
@@ -87,7 +87,7 @@ impl Silent {
     }
 }
 
-/// `start` says how to start the `server`.
+/// Explains why the `server` at `url` gives no answer. `start` advises how to start it.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -117,7 +117,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Sends a request by `send` to the server at `url` (normalized by [`url`]), and parses the answer as JSON.
+/// Calls `send` for the server at `url` (normalized by [`url`]), and parses the answer as JSON.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -132,7 +132,7 @@ pub fn ask<T: DeserializeOwned>(
     serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
 }
 
-/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status counts as a success, also 4xx and 5xx.
+/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status counts as success, also 4xx and 5xx.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()

@@ -48,7 +48,7 @@ impl Allowed {
         Ok(Allowed(hard))
     }
 
-    /// HTTP clients must never take the agent's last files.
+    /// Checks that the limit of open files suffices for a host's agent, even while all HTTP clients are connected.
     pub fn suffices_for_agent(self, has_http: bool) -> Result<(), DescriptorError> {
         let connections = if has_http { CONNECTIONS } else { 0 };
         let (needed, allowed) = (open() + OF_AGENT + connections, self.0);

@@ -1,7 +1,7 @@
 //! Queues between workers: frames for another worker's port, returned slots, and learned addresses.
 //!
-//! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer. While a queue is full, its
-//! sender takes no message from the dataplane; the message stays counted at its ingress.
+//! Each ordered pair of workers has one bounded queue per kind of message. While a queue is full, its sender takes no message from the
+//! dataplane, where it stays counted at its ingress.
 //!
 //! Returned slots have a separate queue: otherwise two workers with full queues could wait for each other forever.
 
@@ -133,8 +133,8 @@ impl Handoff {
         any
     }
 
-    /// Sends each learned address to all other workers, or to none while a queue is full: the address then stays in the dataplane. A
-    /// worker that missed a move would send to the old port.
+    /// Sends each learned address to all other workers or, while a queue is full, to none: a worker that missed a move would send to the
+    /// old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -153,8 +153,8 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // Take learned addresses after frames. The sender queues a frame's source address first, so this worker knows it before a
-            // reply arrives.
+            // Take learned addresses after frames. The sender queues a frame's source address before the frame, so this worker knows it
+            // before a reply arrives.
             messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;

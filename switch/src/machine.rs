@@ -55,7 +55,7 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the memory of the machine, or the lowest limit of this process's cgroups.
+/// Returns the memory of the machine, or of this process's cgroups if their limit is lower.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     let machine = sysinfo().ok().map(|info| Bytes(info.ram_total()));

@@ -16,7 +16,7 @@ use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
 use xoff_xdp::clock;
 
-/// Size of the ring in bytes; holds the records of a fifth of a second of minimum-size frames at 1 Gb/s.
+/// Size of the ring in bytes; holds the records of 0.2 s of minimum-size frames at 1 Gb/s.
 const RING_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Adaptive polling: the time for which an idle worker polls before it sleeps.
 //!
-//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, but at most for
-//! `idle_after`. After a longer interval it sleeps at once. A worker that wakes up late finds several frames, so the
+//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, at most for
+//! `idle_after`. After a longer interval it sleeps at once. A worker that wakes late finds several frames, so the
 //! interval is the time without frames divided by their number.
 
 use xoff_wire::units::Nanos;
 
-/// Time for falling asleep and waking up. Shorter sleeps, or polls before a sleep, do not pay.
+/// Time that falling asleep and waking up take. A shorter sleep, or poll before a sleep, does not pay.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Returns the id of the process at the other end, if a signal or debugger has stopped it.
+/// Returns the id of the process at the other end if a signal or debugger has stopped it.
 #[must_use]
 pub fn stopped_peer(stream: &UnixStream) -> Option<i32> {
     let pid = getsockopt(stream, PeerCredentials).ok()?.pid();

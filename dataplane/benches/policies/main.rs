@@ -3,7 +3,7 @@
 //! `scripts/bench policies` runs it in two ways, which hardly depend on the machine's load:
 //!
 //! * `count LOAD POLICY`: callgrind counts instructions of [`counted`].
-//! * `time ROUNDS`: runs all policies in turn, and compares their times with that of plain PFC in the same round.
+//! * `time ROUNDS`: runs all policies in turn, and compares their times with plain PFC's in the same round.
 
 #[path = "../driver/mod.rs"]
 mod driver;

@@ -7,7 +7,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
-/// Calls from a driver to its dataplane. The default methods only forward them; a recorder also logs them.
+/// Calls from a driver to its dataplane. The default methods only make the call; a recorder records it, too.
 #[allow(missing_docs)] // the names say it
 pub trait Boundary {
     #[inline(always)]
@@ -26,7 +26,7 @@ pub trait Boundary {
         batch.receive(port, frame, store);
     }
 
-    /// Calls [`Batch::forward`] until nothing can move.
+    /// Calls [`Batch::forward`] until no frame can move.
     #[inline(always)]
     fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
         while batch.forward(store) {}
@@ -136,7 +136,7 @@ pub trait Boundary {
     }
 }
 
-/// [`Boundary`] that only forwards calls and records none.
+/// [`Boundary`] that makes calls and records none.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

@@ -80,7 +80,7 @@ pub trait Environment<P, S> {
         Progress::default()
     }
 
-    /// Serves control requests, and sends frames of the host. Returns whether there were any.
+    /// Serves control requests, and sends frames of the host. Returns whether there was either.
     fn serve<B: Boundary>(&mut self, _driver: &mut Driver<'_, P, S, B>) -> bool {
         false
     }
@@ -186,7 +186,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause and rate frames. Called after forwarding, because frames that forwarding drops need no pause.
+    /// Sends due pause and rate frames. Must follow forwarding, because frames that forwarding drops need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -235,7 +235,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     }
 }
 
-/// Releases all frames that the port has transmitted. Returns whether there were any such frames.
+/// Releases all frames that the port has transmitted. Returns whether there were any.
 pub fn reap<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,

@@ -1,8 +1,8 @@
 //! Forwarding database (FDB): the ports of station addresses, learned from frames.
 //!
-//! An address unused for the ageing time is unknown from that nanosecond on; a sweep soon frees its entry. A station
-//! that moves is found at its new port at once, unless that port has reached its limit of addresses. Static addresses
-//! never move or age.
+//! An address not seen for the ageing time is unknown from that nanosecond on; a sweep later frees its entry. A
+//! station that moves is found at its new port at once, unless that port has reached its limit of addresses. Static
+//! addresses never move or age.
 //!
 //! Each worker has a replica, and must [apply](Fdb::apply) the updates of others.
 
@@ -185,8 +185,8 @@ impl Fdb {
         }
     }
 
-    /// Applies another worker's update, unless this replica is newer. That worker has already checked the port's limit
-    /// of addresses.
+    /// Applies another worker's update, unless this replica has a newer one. The other worker has checked the port's
+    /// limit of addresses.
     pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -261,7 +261,7 @@ impl Fdb {
         self.ports[port.index()].learning
     }
 
-    /// Returns how many addresses the database has learned at a port.
+    /// Returns the number of learned addresses that the database has at a port.
     #[must_use]
     pub fn learned_at(&self, port: PortId) -> usize {
         self.ports[port.index()].learned

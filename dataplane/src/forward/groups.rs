@@ -1,4 +1,4 @@
-//! Groups: ports that lead to the same stations. In the forwarding database, the first member stands for its group;
+//! Groups: ports that lead to the same stations. In the forwarding database, the first member stands for the group;
 //! [`super::spread`] chooses the member by which a frame leaves.
 
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};

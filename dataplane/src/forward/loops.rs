@@ -5,22 +5,22 @@
 //! moves. Only moves by flooded frames count, because no other frames circulate.
 //!
 //! A single address also moves to and fro if two hosts have it. It is a loop only from [`MOVES_OF_ONE`] moves by flooded frames: a
-//! circulating frame returns within microseconds, and no host floods as many frames. [`MOVES`] moves to and fro within [`WINDOW`], by any
-//! frames, that are no loop are a duplicate address: where stations communicate, a loop would move two or more addresses.
+//! circulating frame returns within microseconds, and no host floods as many frames. Otherwise [`MOVES`] moves to and fro, by any frames,
+//! are a duplicate address: where stations communicate, a loop would move two or more addresses.
 //!
-//! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`], floods and learning then leave out this
-//! port. This is not the default, because an attacker could spoof a station's address to block its port.
+//! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`], this port is then left out of floods and
+//! learning. This is not the default, because an attacker could spoof a station's address to block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of moves that counts as a loop (by flooded frames, of two or more stations), or else as a duplicate address.
+/// Number of moves within [`WINDOW`] that are a loop (of two or more stations, by flooded frames), or else a duplicate address.
 pub const MOVES: u32 = 100;
 /// Number of moves by flooded frames that counts as a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;
-/// Time within which [`MOVES`] moves count as a loop or a duplicate address, and [`MOVES_OF_ONE`] moves as a loop.
+/// Time within which [`MOVES`] or [`MOVES_OF_ONE`] moves must occur to count.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
-/// Time after which the moves of a window are forgotten. They count at the next move, because no timer ends a window.
+/// Time after which the moves of a window are forgotten. No timer ends a window: the next move evaluates it.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 /// Time for which a looped port is blocked and not reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
@@ -37,7 +37,6 @@ pub(super) struct Move {
     pub from: PortId,
     pub to: PortId,
     pub mac: MacAddr,
-    /// True if the frame is flooded.
     pub is_flooded: bool,
 }
 
@@ -68,7 +67,7 @@ struct Suspect {
     duplicate: Finding,
 }
 
-/// Numbers of moves between the suspected ports: to the higher, and to the lower port.
+/// Numbers of moves to the higher and to the lower of the suspected ports.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moves {
     ways: [u32; 2],
@@ -87,7 +86,7 @@ impl Moves {
         }
     }
 
-    /// Returns the addresses of the direction in which fewer addresses moved. A failover moves many in one direction.
+    /// Returns the addresses of a direction in which at most one moved, if any. A failover moves many in one direction.
     fn movers(&self) -> Movers {
         let [there, back] = self.macs;
         if there[1].is_none() { there } else { back }
@@ -156,7 +155,7 @@ impl Loops {
             suspect.begin(now);
         }
         if suspect.partner != lower {
-            // Take a majority vote: a move between other ports cancels one move of the suspected pair.
+            // Take a majority vote: a move between other ports cancels one move between the suspected ports.
             let ways = suspect.all.ways;
             let most = usize::from(ways[1] > ways[0]);
             if ways[most] > 0 {
@@ -255,7 +254,7 @@ mod tests {
         bounce_of(loops, now, moves, &[FIRST, SECOND], true)
     }
 
-    /// Ends the window with one move, so that duplicates of the window are found.
+    /// Makes a move after the window's end, which evaluates the window. Returns the duplicate address found.
     fn duplicate_of_window(loops: &mut Loops, now: Nanos) -> Finding {
         assert_eq!(flood(loops, now, FIRST, [A, B]), None);
         loops.duplicate_at(B)

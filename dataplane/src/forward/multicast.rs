@@ -5,7 +5,8 @@ use xoff_wire::ip::Address;
 use xoff_wire::multicast::{Role, role};
 use xoff_wire::units::PortSet;
 
-/// Ports for frames of one IP version in a snooped VLAN; `None` means all ports.
+/// Ports of a snooped VLAN for membership reports, and for frames of unknown groups, of one IP version; `None` means
+/// all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct MulticastPorts {
@@ -22,7 +23,7 @@ pub struct SnoopedVlan {
     pub ipv6: MulticastPorts,
 }
 
-/// Multicast forwarding table. The first member of a group of ports stands for the group.
+/// Multicast forwarding table. The first member of a port group stands for that group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MulticastTable {
     vlans: Box<[SnoopedVlan]>,
@@ -30,7 +31,7 @@ pub struct MulticastTable {
 }
 
 impl MulticastTable {
-    /// Creates a table of snooped VLANs, and of the ports of multicast groups by VLAN and address.
+    /// Creates a table of snooped VLANs, and of the ports of multicast groups, keyed by VLAN and address.
     #[must_use]
     pub fn new(mut vlans: Vec<SnoopedVlan>, mut groups: Vec<((u16, Address), PortSet)>) -> MulticastTable {
         vlans.sort_unstable_by_key(|vlan| vlan.vid);

@@ -1,5 +1,5 @@
-//! Connection of a bridge to the router of a VLAN. Frames to the router leave the bridge, and frames from the router
-//! have no ingress port.
+//! Connection of a bridge to a VLAN's router. Frames to the router leave the bridge; frames from it have no ingress
+//! port.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::Flooded;
@@ -14,7 +14,8 @@ impl Bridge {
         self.vlans.get(vid).router
     }
 
-    /// A router that is not in `routers`, as while its interface is down, keeps its MAC address.
+    /// Sets the MAC addresses of VLANs' routers. A router missing in `routers`, as while its interface is down,
+    /// keeps its address.
     pub(crate) fn adopt_routers(&mut self, routers: impl Iterator<Item = (u16, MacAddr)>) {
         for (vid, mac) in routers {
             if self.vlans.set_router(vid, mac) {

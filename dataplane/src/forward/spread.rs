@@ -2,8 +2,9 @@
 //!
 //! * Usable paths are chosen in proportion to their weights.
 //! * Rendezvous hashing: a flow takes the path with the highest hash of flow and path. If a path is lost, only its
-//!   flows move; they return with it.
-//! * The caller must salt a flow's digest. Otherwise the next switch would put all flows of a path on one path.
+//!   flows move, and return with the path.
+//! * The caller must salt a flow's digest. Otherwise the next switch, hashing equally, would put all flows of a path
+//!   on one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;

@@ -316,7 +316,7 @@ enum BridgeStep {
 }
 
 fn step() -> impl Strategy<Value = BridgeStep> {
-    // Use few destinations, so that learning and moves often interrupt micro-flows.
+    // Use few destinations, so that learning and station moves often interrupt micro-flows.
     let dst = prop_oneof![6 => 0u8..2, 1 => 5u8..7];
     let frame = (0u8..2, dst, prop::option::weighted(0.2, 0u16..3)).prop_map(|(src, dst, vid)| {
         let mut bytes = [mac(dst).0, mac(src).0].concat();

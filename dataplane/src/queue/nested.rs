@@ -24,7 +24,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The former paused queue is being drained. It is never empty between two steps.
+    /// The former paused queue is being drained. It is never empty between two calls.
     Draining,
 }
 

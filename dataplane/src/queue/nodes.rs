@@ -15,7 +15,7 @@ pub(crate) const UNCOUNTED: u32 = NONE - 1;
 pub(crate) enum Origin {
     /// Frame received from a line. It counts at its ingress until it has left.
     Network,
-    /// Frame sent by the host. It counts at egress, and in the port's limit of host frames.
+    /// Frame sent by the host. It counts at egress, and towards the port's limit of host frames.
     Host,
     /// Control frame made by the switch. It counts in no queue.
     Switch,
@@ -26,8 +26,8 @@ pub(crate) struct FrameMeta {
     pub since: Nanos,
     /// Length in bytes at ingress, without FCS. Rewriting does not change it, so that counts balance.
     pub len: u32,
-    /// Account number of a flood's copies; [`NONE`] with one destination, [`UNCOUNTED`] if the flood does not count at
-    /// ingress.
+    /// Account that counts the copies of the frame's flood; [`NONE`] with one destination, [`UNCOUNTED`] if the flood
+    /// does not count at ingress.
     pub(crate) account: u32,
     pub(crate) flow: u32,
     pub vid: u16,

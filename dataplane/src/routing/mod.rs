@@ -1,7 +1,7 @@
 //! Forwarding information base (FIB): the kernel's routing tables for search by workers.
 //!
 //! An interface has one table (one for each VRF). A [`Fib`] never changes; workers replace it between two batches.
-//! Packets that it does not decide go to the host.
+//! Packets without a decision of the FIB go to the host.
 
 mod lpm;
 mod resolutions;
@@ -285,7 +285,7 @@ impl Targets<'_> {
             Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
         let (hops, weights): (Vec<Hop>, Vec<u16>) = resolved.take(MEMBERS_MAX).unzip();
-        // Name a path by its next hop, so that its flows stay when other next hops change.
+        // Name a path by its next hop, so that its flows keep it when other next hops change.
         let paths = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
         (!hops.is_empty()).then(|| Hops { paths: WeightedPaths::new(paths), hops: hops.clone().into() })
     }

@@ -1,4 +1,4 @@
-//! Destinations whose neighbour's MAC address is unknown, and deadlines of the lossless frames that wait for it.
+//! Destinations whose neighbour's MAC address is unknown, and deadlines until which lossless frames wait for it.
 //!
 //! The deadline counts from the first frame to a destination, so that a silent neighbour pauses a class only once.
 //! Destinations without frames for [`FORGET_AFTER`] are forgotten. Destinations beyond [`KEPT_MAX`] share one deadline.
@@ -165,7 +165,7 @@ mod tests {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // After its deadline, the shared entry is still in use while frames to its destinations arrive.
+        // Frames to its destinations keep the shared entry in use after its deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

@@ -1,8 +1,8 @@
 //! Scheduling of a port's classes: strict classes first, the highest first. The others share the line in proportion to
 //! their weights, by deficit round robin (802.1Qaz ETS).
 //!
-//! A class may send one frame more than its deficit allows, then waits until the deficit is positive. Thus shares are
-//! exact in the long run, although frame lengths are not known in advance.
+//! Frame lengths are not known in advance: a class may exceed its deficit by one frame, then waits until the deficit
+//! is positive again. Thus shares are exact in the long run.
 
 mod shaper;
 
@@ -14,7 +14,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
-    /// Remaining deficit of the class (bytes times `weight`); `None` if sending is not charged.
+    /// Remaining deficit of the class (bytes times `weight`); `None` if the frames sent are not charged.
     left: Option<i64>,
     weight: i64,
 }
@@ -54,7 +54,7 @@ impl Scheduler {
         }
     }
 
-    /// A weighted class is not charged while no other class is eligible.
+    /// Chooses the class that sends next. A weighted class is not charged while no other class is eligible.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };

@@ -142,7 +142,6 @@ mod tests {
 
     #[test] // proves: pacing
     fn shaper_accumulates_fractions_of_nanoseconds() {
-        // 84 bytes at 400 Gb/s take 1.68 ns.
         let mut shaper = Shaper::new(BitRate::from_gbps(400), Bytes::ZERO);
         let mut now = Nanos(0);
         for _ in 0..1000 {

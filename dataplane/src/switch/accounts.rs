@@ -1,6 +1,6 @@
-//! Accounts of floods: for each flood, the number of unsent copies. A flooded frame counts once at its ingress, until
-//! its last copy has left. Egress queues do not limit a class that is lossless at any port, so this module limits the
-//! copies in such classes.
+//! Accounts of floods: the number of unsent copies of each flood, which counts once at its ingress until the last
+//! copy has left. Egress queues do not limit a class that is lossless at any port, so this module limits the copies
+//! in such classes.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 

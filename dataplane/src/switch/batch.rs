@@ -40,7 +40,7 @@ impl Batch<'_> {
         self.switch.run = Run::NONE;
     }
 
-    /// Receives a frame on this worker's `port`. Control frames are consumed; other frames wait for [`Batch::forward`].
+    /// Receives a frame on this worker's `port`. Control frames are consumed; others wait for [`Batch::forward`].
     #[inline]
     pub fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.receive(port, frame, store);
@@ -66,8 +66,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns the next due pause or rate frame of `port`. At all ports where they are
-    /// [due](Switch::announcements_due), drivers must send these frames before any data.
+    /// Returns the next due pause or rate frame of `port`. Drivers must send these frames at all ports where they are
+    /// [due](Switch::announcements_due) before any data.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -107,7 +107,7 @@ impl Batch<'_> {
         self.switch.set_link(port, up, store);
     }
 
-    /// Sets which data a member of a group with LACP carries. A lost link detaches the member.
+    /// Sets which data a member of a group with LACP carries. A loss of link detaches the member.
     pub fn set_member(&mut self, port: PortId, state: MemberState) {
         self.switch.end_run();
         self.switch.bridge.set_member(port, state);

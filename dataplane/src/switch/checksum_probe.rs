@@ -104,7 +104,6 @@ mod tests {
             let port = counters.port(PortId(0));
             (port.checksums_examined.get(), port.checksums_unfinished.get())
         };
-        // The first frame of a second opens the probe.
         assert_eq!(send(0, 100, TCP, 0x1234), (1, 0), "more than one finished checksum was examined");
         assert_eq!(send(2, 3, TCP, 0x142f), (3, 0), "two unfinished checksums count, which may be chance");
         assert_eq!(send(4, 2, TCP, 0x142f), (5, 2));

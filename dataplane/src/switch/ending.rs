@@ -1,4 +1,5 @@
-//! Ends of a frame without transmission: it is consumed, dropped, or given up by the driver.
+//! Ends of a frame without transmission: it is consumed, dropped, or returned unsent by the driver,
+//! whose device was removed or is closed.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::policy::Event;

@@ -1,4 +1,4 @@
-//! Flooding: frames with several destinations, whose copies count once at ingress ([`super::accounts`]).
+//! Flooding: frames with several destinations, whose copies count once at ingress, together ([`super::accounts`]).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, WhenFull};

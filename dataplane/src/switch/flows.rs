@@ -1,7 +1,7 @@
 //! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
 //!
-//! A flow list is also a valid PFC frame. Without nested queues (full flow table, queued frames of unknown flows, VOQ),
-//! the list pauses its whole class.
+//! A flow list is also a valid PFC frame. It pauses its whole class if its flows cannot be paused singly: the flow
+//! table is full, frames of unknown flows are queued, or queues are VOQs.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -83,7 +83,7 @@ impl Switch {
                 let end = self.now.after(at.settings.speed.time_of_quanta(time));
                 let of_class = at.peer.paused.until(class);
                 match of_class.filter(|_| !at.peer.paused_for_flows.contains(class)) {
-                    // Keep the longer pause: a list of paused flows does not shorten a pause of the class.
+                    // Keep the longer pause: a list of flows must not shorten a pause of the whole class.
                     Some(until) if until >= end => (),
                     Some(_) => self.pause_classes(port, pfc.classes, &pfc.times),
                     None => {
@@ -93,8 +93,8 @@ impl Switch {
                     }
                 }
             }
-            // Resume the class only when none of its flows is paused: frames of a paused flow may be queued without a
-            // flow number and would leave.
+            // Resume the class only when none of its flows is paused: frames of a paused flow queued without a flow
+            // number would leave.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>

@@ -1,6 +1,6 @@
 //! Frames that the host sends by a routed port, or a VLAN with a router. They count only at egress, so that they take
-//! no ingress memory from peers. A port that stays paused ([`super::paused_floods`]) drops host frames to a VLAN, so
-//! that other ports can send them.
+//! no ingress memory from peers. A port that stays paused ([`super::paused_floods`]) drops host frames to a VLAN:
+//! they would use up the limit for host frames.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -16,7 +16,7 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a host frame by `site`. It counts at `port`: the routed port or, for a VLAN, any port of this worker.
+    /// Sends a host frame by `site`, counted at `port`: the routed port or, for a VLAN, any port of this worker.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }

@@ -1,7 +1,7 @@
 //! Micro-flows: consecutive frames with identical headers, which get class and egress of the first frame.
 //!
-//! Addresses, tags, EtherType, and the DSCP of an IP packet must be equal. Frames share the egress only at the same
-//! instant, and while the bridge does not change.
+//! Addresses, tags, EtherType, and the DSCP of an IP packet must be equal. Only frames at the same instant share
+//! the egress, and only while the bridge does not change.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;

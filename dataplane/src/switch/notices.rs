@@ -1,5 +1,5 @@
-//! Congestion notification (QCN): samples buffers when a frame enters, and sends CNMs to the culprit's sender, before
-//! data and despite pauses.
+//! Congestion notification (QCN): samples a buffer when a frame enters, and sends a CNM to the sender of a culprit
+//! frame, before data and despite pauses.
 
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;
@@ -61,7 +61,7 @@ impl Switch {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
             let header = Header::read(layout, head);
-            // Send no CNM for a routed frame: its source is the router, its sender unknown.
+            // Send no CNM for a routed frame: its source address is the router's, so its sender is unknown.
             let is_own = self.bridge.router(vid) == Some(header.src)
                 || self.ports.iter().any(|at| at.settings.routed && at.settings.mac == header.src);
             if is_own { None } else { sample.notice((&header, head), mac, class) }

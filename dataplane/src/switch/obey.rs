@@ -102,7 +102,7 @@ impl Switch {
         Ok(())
     }
 
-    /// PAUSE may also be addressed to the port itself (802.3 Annex 31B), PFC may not.
+    /// Parses a MAC control frame. PAUSE may be addressed to the port itself (802.3 Annex 31B), PFC may not.
     fn parse_control(
         &self,
         port: PortId,

@@ -7,7 +7,8 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// After a stall longer than headroom allows, the switch blames no peer for frames that soon arrive late.
+    /// Records a stall until `now`, longer than headroom allows. Peers are not blamed for frames that arrive
+    /// late soon afterwards.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

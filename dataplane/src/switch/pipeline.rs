@@ -1,9 +1,9 @@
 //! Pipeline between ingress and egress queues.
 //!
-//! By default a frame passes at once. As in the papers on CaPFC and QCN, it may have a delay, and a rate at which it
-//! takes frames from the ports in turn ([`PipelineSettings`]).
+//! By default a frame passes at once. As in the papers on CaPFC and QCN, the pipeline may delay frames, and take them
+//! from the ports in turn at a limited rate ([`PipelineSettings`]).
 //!
-//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its own clock stops, and nothing is forwarded. Every
+//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. Every
 //! event that may free queue space, or change the egress of the head frame, retries that frame. A halt counts at the
 //! queue that was full first.
 
@@ -43,11 +43,10 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Pipeline time from which the next frame may enter. `owed` is the rounded-off fraction of that time, in 1 /
-    /// rate ns.
+    /// Pipeline time from which the next frame may enter; `owed` is its rounded-off fraction, in 1 / rate ns.
     free_at: Nanos,
     owed: u64,
-    /// True while the pipeline's head frame waits for a full queue, and no event may have freed space.
+    /// True while the head frame waits for a full queue, and no event may have freed space.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,

@@ -52,7 +52,8 @@ pub(super) struct Egress {
     pub(super) rewriter: Rewriter,
     pub(super) mtu_frame: u32,
     pub(super) backlogged: ClassSet,
-    /// Classes that accept no frames, because of a storm (watchdog action `drop`); without link, all classes.
+    /// Classes that accept no frames: those in a storm with watchdog action `drop`; all classes while there is no
+    /// link.
     pub(super) closed: ClassSet,
     pub(super) marks: ClassSet,
     pub(super) drops_early: ClassSet,

@@ -8,7 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// Maximum injected frames that wait at a port. More would use up the control frames needed for pauses.
+/// Maximum injected frames that wait at a port. More would use up the memory for control frames, which pauses need.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {

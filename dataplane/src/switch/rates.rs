@@ -1,7 +1,7 @@
 //! Class rates (GFC) that policies request from peers, and that peers request from this switch.
 //!
-//! A rate that a peer requests becomes a shaper of the class. This shaper begins without credit, and saves credit for
-//! at most one frame.
+//! A rate that a peer requests becomes a shaper of the class. It begins without credit, and saves credit for at most
+//! one frame.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::FlowControl;

@@ -1,8 +1,8 @@
 //! Changes of a running switch's settings, without allocation.
 //!
 //! Frames stay counted, so the store must hold frames admitted by the old and by the new limits. A peer stays paused if
-//! both the old and the new settings pause it. Policies start anew with the current buffer, so that their flow pauses
-//! and requested rates end.
+//! both the old and the new settings pause it. Policies start anew with the present queues, so flow pauses and
+//! requested rates end.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Capabilities, Shadow};
@@ -33,9 +33,9 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares settings for a worker with `slots` slots. These must stay the same: number of ports, accounting,
-    /// pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of
-    /// the forwarding database; for ports with frames, the maximum frame length.
+    /// Prepares settings for a worker with `slots` slots. Must stay the same: number of ports, accounting, pipeline,
+    /// handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of the
+    /// forwarding database; for ports with frames, the maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));

@@ -1,7 +1,7 @@
-//! Routing of frames to routed ports or a VLAN's router.
+//! Routing of frames addressed to a routed port or a VLAN's router.
 //!
-//! A frame is rewritten only when its egress queue has space, so that waiting frames are rewritten once. Frames for the
-//! kernel are punted at once ([`super::punts`]).
+//! A frame is rewritten only when its egress queue has space, so that waiting frames are rewritten once. Frames for the kernel
+//! are punted at once ([`super::punts`]).
 
 use std::sync::Arc;
 
@@ -210,7 +210,7 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // Count the packet as unroutable: the host would only have sent an error (rate-limited; RFC 1812, section 4.3.2.8).
+            // Count the packet as unroutable: the host would only have sent an error, at a limited rate (RFC 1812, section 4.3.2.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,

@@ -1,6 +1,6 @@
 //! Storm control: rate limits of a port's floods by kind of destination.
 //!
-//! A burst may have the bytes of 10 ms at that rate, or one frame.
+//! A burst may have the bytes of 10 ms at the limited rate, but at least one longest frame.
 
 use xoff_flow_control::settings::{Flooded, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};

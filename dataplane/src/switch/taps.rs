@@ -33,9 +33,10 @@ impl Taps {
 }
 
 impl Batch<'_> {
-    /// Installs a tap, which observes those of its ports that this worker owns.
+    /// Installs a tap for those of its ports that this worker owns.
     ///
     /// # Errors
+    ///
     /// Returns the tap if there are already [`TAPS_MAX`].
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>) -> Result<(), Box<dyn Tap>> {
         let taps = &mut self.switch.taps;

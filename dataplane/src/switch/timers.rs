@@ -51,8 +51,8 @@ impl Switch {
         next
     }
 
-    /// Returns the next deadline that does not depend on queued frames, at the same cost for any number of ports. For
-    /// drivers that [transmit](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
+    /// Returns the next deadline that does not depend on queued frames, at the same cost for any number of ports. For drivers that
+    /// [transmit](super::Batch::transmit) at the [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
@@ -116,7 +116,8 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Remember these pauses: the driver may still send their frames when the link is back, and the peer then needs an XON.
+            // Remember the announced pauses: the driver may still send their frames once the link is back, and the peer then needs
+            // an XON.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

@@ -1,7 +1,7 @@
-//! Lossless frames whose neighbour's MAC address is unresolved. They count at ingress, so that the sender is paused if
-//! many wait, and are dropped after [`crate::routing::NEIGHBOUR_WAIT`].
+//! Lossless frames whose neighbour's MAC address is unresolved. They count at ingress, so that many of them pause the
+//! sender, and are dropped after [`crate::routing::NEIGHBOUR_WAIT`].
 //!
-//! They wait beside the ingress queue, so that frames to other destinations pass. With a new routing table, and at a
+//! They wait beside the ingress queue, so that frames to other destinations pass. At a new routing table or a
 //! deadline, they return to the queue's front, which keeps flows in order.
 
 use xoff_flow_control::drop_reason::DropReason;

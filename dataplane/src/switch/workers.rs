@@ -1,11 +1,10 @@
 //! Workers of a switch: ownership of ports, and messages between workers.
 //!
-//! Each port belongs to one worker, and there are no locks. The owner of the ingress port hands a frame over to the
-//! owner of the egress port. After release, the frame's slot and counts return, so that every ingress counter has one
-//! writer.
+//! Each port belongs to one worker. The owner of the ingress port hands a frame over to the owner of the egress port.
+//! After release, the frame's slot and counts return, so that every ingress counter has one writer and needs no lock.
 //!
 //! Handovers and returns wait in the sender's `Switch` until the driver has space. Meanwhile a lossless frame counts at
-//! ingress, so a slow worker leads to pauses, not drops. A frame is never handed over twice, and only its owner frees a
+//! ingress, so a slow worker causes pauses, not drops. A frame is never handed over twice, and only its owner frees a
 //! slot.
 
 use std::collections::VecDeque;
@@ -17,7 +16,7 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum learned addresses that wait to be sent to other workers. Further ones are discarded: those workers then
+/// Maximum learned addresses that wait to be sent to other workers. Further ones are discarded: other workers then
 /// flood frames to them, or use their old ports.
 const LEARNED_MAX: usize = 1024;
 

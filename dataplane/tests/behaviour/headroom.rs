@@ -1,4 +1,4 @@
-//! Computed headroom suffices for a peer that behaves as declared, and exceeds the need only slightly.
+//! Computed headroom suffices for a peer that behaves as declared, and is hardly larger than needed.
 //!
 //! Port 0 is paused. The host at port 1 sends longest frames at line rate and obeys late. Other hosts keep the line to
 //! host 1 busy, so that a pause frame waits as long as possible.
@@ -62,7 +62,7 @@ fn computed_headroom_exceeds_need_by_at_most_a_frame() {
         let (worst, _) = worst(link);
         let computed = Headroom::of(&link).total();
         assert!(worst <= computed, "{worst:?} of headroom needed, only {computed:?} computed");
-        // Buffers do not hold preamble and gap, which take 20 of the 1538 bytes of each frame.
+        // Allow for preambles and gaps, 20 of 1538 bytes: computed headroom contains them, buffers do not.
         let gaps = Bytes(computed.0 * 20 / 1538);
         assert!(
             computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps,

@@ -12,7 +12,7 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Shortest and longest time of the 256 samples after which a port counts as long paused.
+/// Shortest and longest duration of 256 samples, after which a port counts as long paused.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {

@@ -190,7 +190,7 @@ fn new_thresholds_pause_or_resume_peer_at_once() {
     star.run_to_rest();
 }
 
-/// A paused peer may still fill the old headroom, which it was promised.
+/// A peer paused under the old settings may still fill the old headroom.
 #[test]
 fn reduced_headroom_applies_only_once_headroom_is_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);

@@ -260,7 +260,7 @@ fn longest_frame_with_two_tags_passes() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 4);
 }
 
-/// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member, where it exceeds the MTU.
+/// A frame with 802.1ad and 802.1Q tags gets a third tag at a tagged member, and then exceeds the MTU.
 #[test] // proves: classification
 fn frame_too_long_after_tag_insertion_is_dropped() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {

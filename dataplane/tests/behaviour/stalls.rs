@@ -62,7 +62,7 @@ fn idle_port_sends_at_once_at_most_its_commit_limit() {
     let mut line =
         SlowedLine::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
     let id = line.start(400);
-    // In 200 us a paced port sends at most 8 frames: five of the commit limit, one that starts at zero credit, and two
+    // In 200 us a paced port sends at most 8 frames: five by the commit limit, one that starts at zero credit, and two
     // at the line rate. Unpaced, it would send 16.
     let expected = 6..=8;
     let idle = line.sent_at_once(Nanos::from_micros(200));

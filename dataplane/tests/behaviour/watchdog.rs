@@ -107,7 +107,7 @@ fn paused_port_without_queued_frames_has_no_pause_storm() {
     assert_eq!(counters(&star).storms.get(), 0);
 }
 
-/// The peer pauses the class for 4.608 of each 5 ms, less than the 5.12 ms that an unbroken pause needs.
+/// The peer pauses the class for 4.608 of each 5 ms; an unbroken pause would be a storm after 5.12 ms.
 #[test]
 fn pauses_with_gaps_count_as_storm_only_by_share_of_time() {
     let run = |share| {

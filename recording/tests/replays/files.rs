@@ -180,7 +180,7 @@ fn replay_refuses_other_version_or_several_workers() {
 
 #[test]
 fn replay_reports_first_different_decision() {
-    // The recorded switch has a higher XOFF threshold than its recorded configuration.
+    // Record with another XOFF threshold than that of the recorded configuration, so that a decision differs.
     let (text, settings) = (dry_run::text(XOFF), dry_run::settings(XOFF));
     let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);
     let (ring, records) = Ring::new(16 << 20);

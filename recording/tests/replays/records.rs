@@ -106,7 +106,7 @@ fn replay_of_records_before_full_sink_is_identical() {
         assert_eq!(run.sink.records, whole[..room]);
         let mut replay = Replay::new(&dry_run::settings(XOFF), dry_run::SLOTS);
         let outcome = replay.run::<Broken>(run.sink.records.iter().cloned().map(Ok), true);
-        // A full sink may lack answers to the last call, so the replay omits this call.
+        // A full sink may lack answers to the last call, so the replay omits it.
         let calls = run.sink.records.iter().filter(|record| is_call(record)).count();
         let Ok(Outcome::Identical { calls: made, .. }) = outcome else { panic!("{outcome:#?}") };
         assert_eq!(made, calls.saturating_sub(1) as u64);

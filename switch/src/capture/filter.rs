@@ -53,7 +53,7 @@ impl Filter {
     #[cfg(test)]
     pub(crate) const ALL: Filter = Filter { classes: ClassSet::ALL, dropped: None, control: true };
 
-    /// Creates a filter of frames. Empty `classes` select all. `dropped` selects only frames dropped for one of
+    /// Creates a filter that selects frames of `classes` (none: all). `dropped` limits it to frames dropped for
     /// these reasons (`Some(&[])`: any). `control` adds control frames; alone, it selects only these.
     pub fn new(classes: &[&str], dropped: Option<&[&str]>, control: bool) -> Result<Filter, FilterError> {
         let class = |text: &&str| {

@@ -1,7 +1,7 @@
 //! Seccomp filters that limit the system calls of each [`Part`].
 //!
-//! Parts that open devices have a list of forbidden calls, because their libraries need different calls in each version. Other parts have
-//! a list of allowed calls. A refused call fails with EPERM: killing a forwarding thread would lose frames.
+//! Parts that open devices have a list of forbidden calls, because their libraries use different calls in each version. Other parts have a
+//! list of allowed calls. A refused call fails with EPERM: killing a forwarding thread would lose frames.
 
 use std::collections::BTreeMap;
 

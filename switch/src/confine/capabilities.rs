@@ -1,16 +1,14 @@
-//! Linux capabilities that the steps of a switch need:
+//! Linux capabilities that a switch needs at its start:
 //!
-//! | step | when | capability |
-//! |---|---|---|
-//! | AF_XDP sockets | start, reopening | CAP_NET_RAW |
-//! | UMEM (locked memory beyond the limit) | start | CAP_IPC_LOCK |
-//! | loading the XDP program and its maps | start, reopening | CAP_BPF, CAP_NET_ADMIN (CAP_SYS_ADMIN before Linux 5.8) |
-//! | finding the owner of an XDP program that a killed switch left in generic mode | start | CAP_SYS_ADMIN |
-//! | attaching program and filter; device settings (up, offloads, qdiscs) | start, reopening | CAP_NET_ADMIN |
-//! | HTTP on a port below 1024 | start | CAP_NET_BIND_SERVICE |
-//! | attaching the program again after its removal | always | CAP_NET_ADMIN |
-//! | detaching program and filter, restoring device settings | stop | CAP_NET_ADMIN |
-//! | becoming another user | start | CAP_SETUID, CAP_SETGID |
+//! * CAP_NET_RAW: AF_XDP sockets; also when a port is reopened
+//! * CAP_IPC_LOCK: UMEM (locked memory beyond the limit); also when a port is reopened
+//! * CAP_BPF and CAP_NET_ADMIN (before Linux 5.8 CAP_SYS_ADMIN): loading the XDP program and its maps; also when a port
+//!   is reopened
+//! * CAP_NET_ADMIN: attaching program and filter, and changing device settings (up, offloads, qdiscs); also when a port
+//!   is reopened, when the program was removed, and to undo this at the stop
+//! * CAP_SYS_ADMIN: finding the owner of an XDP program that a killed switch left in generic mode
+//! * CAP_NET_BIND_SERVICE: HTTP on a port below 1024
+//! * CAP_SETUID and CAP_SETGID: becoming another user
 
 use caps::{CapSet, Capability, CapsHashSet};
 

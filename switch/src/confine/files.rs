@@ -11,7 +11,7 @@ use landlock::{
 
 use super::{ConfineError, Part};
 
-/// Newest Landlock ABI of the rules. An older kernel applies only those that it supports.
+/// Newest Landlock ABI that the rules use. A kernel with an older ABI applies the rules that it supports.
 const NEWEST_ABI: ABI = ABI::V6;
 
 /// Directory that a thread must read before it can read a per-CPU BPF map.

@@ -1,5 +1,5 @@
-//! Privileges of a switch. Once devices are open, each thread drops the privileges that it does not need: SECURITY.md lists
-//! those that it keeps. [`Part::Owner`] means the main, control and router threads.
+//! Privileges of a switch. Once devices are open, each thread keeps only the privileges that it needs, which SECURITY.md
+//! lists. [`Part::Owner`] means the main, control and router threads.
 //!
 //! The parts share one memory, so the limits stop faults, but no attacker who executes code.
 
@@ -31,7 +31,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// HTTP and log threads get small stacks, because the agent for hosts has them, too, and locks all of its memory.
+    /// Prepares a thread. HTTP and log threads get small stacks: a host's agent has such threads, too, and locks all of its
+    /// memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -54,7 +55,7 @@ pub struct Confinement {
 
 #[derive(Clone, Debug)]
 pub enum Privileges {
-    /// All threads except HTTP keep their privileges, for a switch embedded in a larger program.
+    /// All threads except HTTP keep their privileges, which a program that embeds the switch may need.
     Keep,
     Drop(Confinement),
 }

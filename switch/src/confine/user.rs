@@ -41,7 +41,7 @@ impl User {
     }
 }
 
-/// Changes only the calling thread's user, and removes supplementary groups. Capabilities stay permitted, but are no longer effective.
+/// Changes the user of the calling thread only, and removes supplementary groups. Capabilities stay permitted, but not effective.
 pub(super) fn become_user(user: Option<&User>) -> Result<(), UserError> {
     let Some(user) = user.filter(|user| !user.is_here()) else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));

@@ -1,5 +1,5 @@
-//! `PUT /acknowledge`, from this machine only ([`super::trust`]): hides past gaps, in which a loss could not be
-//! excluded. Lasting gaps, and losses, remain shown.
+//! `PUT /acknowledge`, from this machine only ([`super::trust`]): hides past gaps in the proof that the switch
+//! lost no frame. Gaps that still last, and losses, remain shown.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ pub struct Aggregators {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Handled {
-    /// State last sent to the workers; `None` if they may have another one.
+    /// LACP state last sent to the workers; `None` if they may have another one.
     state: Option<MemberState>,
     has_joined: bool,
     link_losses: u64,
@@ -62,7 +62,8 @@ impl Aggregators {
             self.view.lacp.lock()[port.index()] = LacpPort::default();
         }
         self.settings = Some(settings);
-        // Send the LACP states of all ports again: the workers detach every member of a reconfigured group.
+        // Send the LACP states of all ports again, because workers detach every member of a reconfigured
+        // group.
         self.handled.iter_mut().for_each(|handled| handled.state = None);
     }
 
@@ -77,7 +78,8 @@ impl Aggregators {
     }
 }
 
-/// Also reports a loss of link between two calls, by which the workers have detached the member.
+/// Passes the link state to the group member. A link lost since the last call counts as lost first, even if
+/// it is back: the workers have detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();
@@ -264,7 +266,7 @@ mod tests {
         at = run(&mut lacp, &partner(&at)[..60]);
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "flap not noticed");
         assert!(at.idle_since > begin, "idle time begins too early");
-        // Two empty frames received after the group was formed, and the truncated one.
+        // Count the truncated frame, and two empty ones received after the group was formed.
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 3);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
         assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));

@@ -1,4 +1,4 @@
-//! Permission to see frames: for root and the switch's user on this machine.
+//! Permission to see captured frames: for processes of root and of the switch's user on this machine.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,7 +24,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum number of readings of the kernel's list of connections: one reading may miss a line.
+/// Maximum number of readings of the kernel's list of connections: one reading may miss a connection.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {

@@ -15,7 +15,7 @@ use xoff_xdp::name_file_limit;
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of connections served at once. As many further clients get status 503; clients beyond these wait.
+/// Maximum number of connections served at once. As many more get status 503; clients beyond these wait.
 pub const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum time for a request's head, and maximum idle time of a connection.

@@ -1,5 +1,5 @@
-//! Writes metrics in the text formats of Prometheus and OpenMetrics, without the recorder of
-//! metrics-exporter-prometheus, which stores each sample of a histogram.
+//! Writes metrics in the text formats of Prometheus and OpenMetrics. The recorder of
+//! metrics-exporter-prometheus is not used: it stores each sample of a histogram.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -72,7 +72,6 @@ impl Exposition {
 
     /// Begins a metric family. All its samples must be added before the next family begins.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
-        // OpenMetrics names the family of a counter without the suffix `_total`.
         let family = match self.format {
             Format::Prometheus => name,
             Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),

@@ -1,14 +1,14 @@
 //! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame, so
 //! other frames around the loss determine it:
 //!
-//! * Lost behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if only lossy frames
-//!   arrived, otherwise lossless.
-//! * Unreadable frame: lossless, because the frame may have arrived long before.
+//! * Lost behind the XDP program, which counted the frame by PCP and DSCP: lossy if only lossy frames arrived, otherwise
+//!   lossless.
+//! * Malformed (invalid layout in memory): lossless, because the XDP program may have counted the frame long before.
 //! * Lost before the XDP program, which did not count the frame: unknown if only lossy frames arrived, otherwise lossless.
 //! * Lost on transmit: lossy if only lossy frames were sent, otherwise lossless.
 //!
-//! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss
-//! keeps its first classification. Pause frames and unreadable heads count as lossless.
+//! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss keeps
+//! its first classification. Pause frames and unreadable headers count as lossless.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,7 +25,7 @@ pub(super) struct ExternalLosses {
     pub lossless: u64,
     pub unknown: u64,
     pub lossy: u64,
-    /// Drops in the device's counter that may be socket drops, which are already counted.
+    /// Drops in the device's counter that may be socket drops, which the sockets also count.
     pub ambiguous: u64,
     pub at_least: bool,
 }
@@ -209,7 +209,8 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames sent between `before` and `now`. A class counts as lossless if any port has it lossless.
+/// Classifies the frames that the port sent between `before` and `now`. A class is lossless if any port in any of the
+/// `settings` has it lossless.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();

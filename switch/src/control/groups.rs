@@ -10,14 +10,14 @@ use super::view::{Link, SwitchView};
 use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Time without data after which a group or member is faulty. A partner needs two to four seconds.
+/// Time without data after which a group or member is faulty. With a working partner, LACP admits data after two to four seconds.
 const IDLE_AFTER: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupStatus {
     /// Name of the group.
     pub name: String,
-    /// Choice of the port of a frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
+    /// Method that chooses the port of each frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
     pub spread: String,
     /// Queue length in bytes below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,
@@ -142,7 +142,8 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
     Some(reasons.join("; "))
 }
 
-/// Like [`idle_reason`], for a port with a link while another port of the group sends data.
+/// Returns why LACP lets `port`, which has a link, send no data while another port of its group does, once this has lasted for
+/// [`IDLE_AFTER`].
 pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId) -> Option<String> {
     group.lacp?;
     let ports = view.lacp.lock();

@@ -68,7 +68,7 @@ impl HostInterfaces {
         }
     }
 
-    /// Reports each port's link as carrier of its TAP, which routing daemons rely on.
+    /// Sets the carrier of each port's TAP to the port's link state, on which routing daemons rely.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {

@@ -12,7 +12,7 @@ pub(super) const LACP_OUT: &str = "lacp-out";
 pub struct OngoingStatus {
     /// Name of the fault's event in the log.
     pub event: String,
-    /// Sentence that the log had when the fault began.
+    /// Sentence of the log line with which the fault began, without counts and details.
     #[serde(default)]
     pub text: String,
     /// Name of the affected port; `None` if no port is affected.
@@ -82,7 +82,7 @@ pub struct ResponseStatus {
 /// counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Lost frames that may include lossless frames.
+    /// Frames lost while the port may have carried lossless classes.
     pub lossless: u64,
     /// Frames lost before the XDP program while only lossy classes arrived; they may include lossless frames.
     pub unknown: u64,

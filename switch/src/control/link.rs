@@ -93,12 +93,11 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether a device lost the name `before`, which may have been an alternative one.
+/// Returns whether a renamed device lost the name `before`, which may be an alternative name now.
 fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }
 
-/// Returns kind and name of a device, such as `bridge br0`.
 fn kind_and_name(link: &LinkMessage) -> String {
     let (mut name, mut kind) = (String::new(), String::new());
     for attribute in &link.attributes {
@@ -354,8 +353,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose receive queues may have changed. Even the same number of queues may be new ones without the XDP
-    /// program.
+    /// Reopens ports whose receive queues may have changed. After a missed event, even the same number of queues may be
+    /// new ones, without the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -433,8 +432,8 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues for another reopening, if `events` during the reopening with `opened_with` queues
-/// require one.
+/// Returns the number of receive queues with which to open a port again, if `events` during its reopening with
+/// `opened_with` queues require that.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -80,7 +80,7 @@ pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Htt
     Ok(opened)
 }
 
-/// False unless `at` is a loopback address.
+/// Returns whether `at` is a loopback address, but the interface `lo` of the network namespace is down.
 fn lo_is_down(at: &HttpAt, netns: Option<&Path>) -> bool {
     let HttpAt::Tcp(address) = at else { return false };
     address.ip().is_loopback() && inside(netns, client::lo_is_down).unwrap_or(false)

@@ -1,4 +1,4 @@
-//! Log on standard error. `RUST_LOG` precedes the setting `log` as its filter.
+//! Log on standard error. Its filter is `RUST_LOG`, or else the setting `log`.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -44,7 +44,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Waits at most one second until all lines are written, and not at all for a full pipe.
+    /// Waits until all lines are written, for at most one second; does not wait for a full pipe.
     pub fn flush(&self) {
         let deadline = Instant::now() + FLUSH_WITHIN;
         while !self.queue.flush(LOOK_EVERY) && takes_more(self.stderr.as_fd()) && Instant::now() < deadline {}
@@ -132,7 +132,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Removes spaces and empty entries from a log filter, which `Targets` would read as level ERROR.
+/// Removes spaces and empty entries from a log filter: `Targets` would read an empty entry as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

@@ -13,7 +13,7 @@ pub(super) fn addresses(view: &SwitchView, port: PortId) -> Vec<String> {
     macs(&view.counters.port(port).loop_macs)
 }
 
-/// Returns the other port at which addresses of `port` were found, too.
+/// Returns the other port at which duplicate addresses of `port` were found.
 pub(super) fn duplicate_with(view: &SwitchView, port: PortId) -> Option<&str> {
     name(view, &view.counters.port(port).duplicate_with)
 }

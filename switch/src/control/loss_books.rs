@@ -10,7 +10,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 pub struct LossBooks {
     /// Losses not to count, by port and class: those before the class became lossless, and those already in `closed`.
     before: Vec<[Counter; CLASSES]>,
-    /// Losses of classes while they were lossless; a reload then made them lossy or removed their port.
+    /// Losses of classes while they were lossless, before a reload made them lossy or removed their port.
     closed: Counter,
     leaving: Vec<Leaving>,
     /// Minimum free headroom of classes that a reload made lossy, in bytes plus one; 0 without such a class.
@@ -21,7 +21,7 @@ pub struct LossBooks {
 struct Leaving {
     /// Lossless classes of a port that is being removed, as bits of a [`ClassSet`]; empty for other ports.
     classes: Counter,
-    /// Losses of frames to be sent, by class, when the removal began.
+    /// Losses, by class, of frames that the port had to send, counted until its removal began.
     before: [Counter; CLASSES],
 }
 

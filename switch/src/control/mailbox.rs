@@ -23,7 +23,7 @@ const PLACES_AT_ONCE: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
     Sent,
-    /// Keep queued frames for the port that will replace this port.
+    /// Keep queued frames for the same port, which will be opened again.
     Kept {
         /// True to drop frames in the transmit ring that the kernel has not sent.
         even_unsent: bool,
@@ -45,8 +45,8 @@ pub enum Request {
     GiveUp {
         port: PortId,
         backlog: Backlog,
-        /// Channel that receives the port, or `None` while its device still has frames to send. A worker that does
-        /// not own the port drops the channel.
+        /// Channel that receives the port, or `None` while its device still has frames to send. Workers that do
+        /// not own the port drop the channel.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
     Adopt {
@@ -117,7 +117,7 @@ impl AddressesRequest {
         let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
         let end = (from + PLACES_AT_ONCE).min(places);
         addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
-        // Ignore a failure to send: the client has gone.
+        // Ignore a failure to send: the client has disconnected.
         let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
     }
 }

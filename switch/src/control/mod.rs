@@ -177,7 +177,7 @@ impl Drop for ControlHandle {
 }
 
 /// Starts the control and HTTP threads in the calling thread's network namespace. Each drops its clone of
-/// `ended` when it ends.
+/// `ended` when it ends, which reports the end.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,

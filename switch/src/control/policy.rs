@@ -139,7 +139,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // Log only a change. An unchanged policy was sent, too, because an earlier change may not have reached all workers.
+    // Log only a change. An unchanged policy was sent, too: an earlier change may not have reached all workers.
     if kind != before {
         tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }

@@ -159,8 +159,8 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // Read the device before its sockets. Sockets count a loss first, so their values include every socket loss in the
-        // device's counter.
+        // Read the device before its sockets. Sockets count a loss first, so their values include all socket losses that the
+        // device counts.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);

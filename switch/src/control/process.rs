@@ -16,8 +16,7 @@ pub fn write(text: &mut Exposition) {
     }
 }
 
-/// Boot time in seconds since 1970. It is read once: a clock correction must not change the process's start
-/// time.
+/// Boot time in seconds since 1970, read once: a clock correction must not change the process's start time.
 static BOOTED: OnceLock<f64> = OnceLock::new();
 
 fn booted() -> ProcResult<f64> {

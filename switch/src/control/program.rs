@@ -78,7 +78,8 @@ mod tests {
     use crate::control::testing::{device, view};
     use crate::control::tests::SilentDriver;
 
-    /// Driver whose filter was missing (`Some(true)`), is there, or is missing and refused (`None`).
+    /// Driver that attaches its missing egress filter again (`Some(true)`), finds it (`Some(false)`), or fails
+    /// (`None`).
     struct FilteredDriver(Arc<Mutex<Option<bool>>>);
 
     impl PortDriver for FilteredDriver {

@@ -1,5 +1,4 @@
-//! Gaps in the proof that the switch lost nothing, such as an unreadable counter. A past gap that an operator acknowledged is left
-//! out.
+//! Gaps in the proof that the switch lost no frame, such as an unreadable counter; acknowledged past gaps are left out.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;

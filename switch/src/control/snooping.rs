@@ -22,7 +22,7 @@ const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of the same kind, so that hosts cannot fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
-/// Maximum delay until a change of a deadline takes effect, if a membership report changed nothing else.
+/// Maximum delay of the next check of deadlines after a membership report that changed only deadlines.
 const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl MulticastSnooper {
         MulticastSnooper { view, settings: None, published, unreturned, due, is_stale, logged }
     }
 
-    /// Publishes the table of groups if it has changed. Returns false, and publishes nothing, while workers hold too
+    /// Publishes the table of groups if it has changed. Returns false, without publishing, while workers hold too
     /// many replaced tables.
     fn publish(&mut self, now: Nanos, settings: &SwitchSettings) -> bool {
         self.unreturned.retain_mut(|table| matches!(table.try_recv(), Err(TryRecvError::Empty)));
@@ -106,7 +106,7 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     up.filter(|id| is_in_use(*id)).collect()
 }
 
-/// Sends a query in a VLAN to all usable ports, or only to the port or first member `only`; a group gets it once.
+/// Sends a query in a VLAN to all usable ports, or only to `only` (a port or first member); a group gets it once.
 /// Returns the ports and first members for which `outbox` had no space.
 fn send(
     view: &SwitchView,

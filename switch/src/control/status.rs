@@ -72,7 +72,7 @@ pub struct Status {
     /// True if the forwarding database has more addresses than `fdb`.
     #[serde(default)]
     pub fdb_truncated: bool,
-    /// Routes of the router; always empty in `/status`.
+    /// Routes of the router; always empty in `/status`, but listed by `/routes`.
     #[serde(skip)]
     pub routes: Vec<crate::router::tables::Row>,
 }
@@ -181,10 +181,11 @@ pub struct PortStatus {
     /// Number of times that the port's XDP program was missing; frames received meanwhile were not counted.
     #[serde(default)]
     pub program_detached: u64,
-    /// Times that another program removed the port's egress filter, which stops the machine's own stack.
+    /// Number of times that another program removed the port's egress filter, which keeps frames of the machine's own stack from
+    /// the port.
     #[serde(default)]
     pub filter_detached: u64,
-    /// Times that the port's device came back.
+    /// Number of times that the port's lost device came back and was opened again.
     #[serde(default)]
     pub returns: u64,
     /// Number of changes after which the device's receive queues and the port's sockets differed.

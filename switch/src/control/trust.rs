@@ -1,7 +1,7 @@
 //! Access to a running switch: under its own names only, and changes only from this machine.
 //!
-//! By DNS rebinding, a web page could make its own name lead to this machine. Therefore the header `Host` must be a
-//! name of the switch or an address; a client without it is no browser.
+//! By DNS rebinding, a web page could make its own name lead to this machine. Therefore the header `Host` must be a name of the switch
+//! or an address. A request without `Host` is accepted: it comes from no browser.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use super::caller::{Caller, is_of_this_machine};
 const LOCALHOST: &str = "localhost";
 
 /// Returns the header `Host`; an invalid value gives an empty name. Several such headers are an error, because a proxy may have
-/// checked another one than the switch.
+/// checked another one than the switch does.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -85,7 +85,8 @@ impl Names {
         }
     }
 
-    /// Returns whether the client is on this machine. Its address proves that, because the kernel accepts no own address from outside.
+    /// Returns whether the client is on this machine. Its address proves that: the kernel drops packets from outside whose source is
+    /// an own address.
     fn is_here(&self, caller: Caller) -> bool {
         let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();

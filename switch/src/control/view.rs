@@ -92,12 +92,12 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Data frames, well-formed MAC control frames, and frames to reserved addresses (LLDP, LACP).
+    /// Returns the number of received data frames, well-formed MAC control frames, and frames to reserved addresses (LLDP, LACP).
     #[must_use]
     pub fn frames_received(&self, port: PortId) -> u64 {
         let counters = self.counters.port(port);
         let data = Class::ALL.into_iter().map(|class| self.counters.class(port, class).rx_frames.get());
-        // PFC frames include those with rates.
+        // Do not add rate frames: the counter of PFC frames includes them.
         let others =
             [&counters.pfc_frames_received, &counters.pause_frames_received, &counters.reserved_frames];
         data.chain(others.into_iter().map(Counter::get)).sum()
@@ -130,14 +130,14 @@ pub struct WorkerFacts {
     pub pause_reaction: FineHistogram,
     /// Time from a pause frame's arrival until the worker obeys it, in nanoseconds; an upper bound, measured from the preceding poll.
     pub obey_reaction: FineHistogram,
-    /// Number of frames unaccounted for, or in excess. Updated after frames have moved, and for each `/status`.
+    /// Number of frames unaccounted for, or counted in excess. Updated after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
     pub frames_free: Counter,
     pub cells_free: Counter,
 }
 
 impl WorkerFacts {
-    /// Counts an iteration that began `gap` after the preceding one, without sleep. Only the worker may call this.
+    /// Counts a loop iteration that began `gap` after the preceding one, without sleep. Only the worker may call this.
     #[inline]
     pub fn looped(&self, gap: Nanos, stall_budget: Nanos) {
         self.loops.add(1);

@@ -1,4 +1,4 @@
-//! LLDP neighbors of a port, up to a maximum number, until they expire or announce a time to live of zero.
+//! LLDP neighbors of a port, up to a maximum number, until they expire or announce a zero time to live.
 
 use xoff_wire::lldp::{Id, Lldpdu, Understands};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -66,8 +66,8 @@ impl NeighborTable {
         only(self.speakers())
     }
 
-    /// Returns the settings that the port may follow. They include PFC extensions only if exactly one neighbor announces extensions
-    /// or DCBX.
+    /// Returns the announcement that the port may follow. It includes PFC extensions (OFC, GFC) only if exactly one neighbor
+    /// announces extensions or DCBX.
     #[must_use]
     pub fn followed(&self) -> Option<Announcement> {
         let extends = |it: &Announcement| it.has_dcbx() || it.understands != Understands::default();

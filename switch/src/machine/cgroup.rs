@@ -29,7 +29,7 @@ pub(super) fn limit() -> Option<Bytes> {
     levels.flat_map(|level| LIMITS.map(|(limit, _)| number(&level, limit))).flatten().min().map(Bytes)
 }
 
-/// Returns the quota that leaves the smallest share of a core.
+/// Returns the CPU quota, of this process's cgroups, that allows the smallest share of a core.
 pub(super) fn cpu_quota() -> Option<CpuQuota> {
     tightest(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }
@@ -37,7 +37,7 @@ pub(super) fn cpu_quota() -> Option<CpuQuota> {
 fn tightest(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<CpuQuota> {
     let levels = mounts.iter().flat_map(|mount| levels(mount, cgroups, "cpu").unwrap_or_default());
     let quotas = levels.filter_map(|level| {
-        // Version 2 has both numbers in one file, version 1 a file for each. Without a quota the first is `max` or -1.
+        // Cgroup version 2 has quota and period in one file, version 1 in two. Without a limit, the quota is `max` or -1.
         let [file, of_version_1] = ["cpu.max", "cpu.cfs_quota_us"].map(|name| level.join(name));
         let (file, text) = match fs::read_to_string(&file) {
             Ok(text) => (file, text),

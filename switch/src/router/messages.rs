@@ -131,7 +131,7 @@ pub(super) fn route(message: &RouteMessage, nexthops: &Nexthops) -> Option<(Rout
         }
     }
     match object {
-        // Take the paths from the next-hop object: without `nexthop_compat_mode`, the kernel sends only its id.
+        // Take the paths from the next-hop object: without `nexthop_compat_mode`, the kernel sends only the object's id.
         Some(id) if ways.is_empty() && single.link == 0 => ways = ways_of(id, nexthops),
         _ if ways.is_empty() => ways.push(single),
         _ => {}

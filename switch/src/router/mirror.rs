@@ -1,7 +1,7 @@
 //! Mirror of the kernel's routing tables in a network namespace, by netlink. After a change, all workers get the same new table.
 //!
-//! The kernel does not report all changes: IPv4 routes vanish with a link or its last address, and next hops with a next-hop
-//! object or a carrier. After such events the mirror reads all routes again.
+//! The kernel removes some entries without a message: IPv4 routes of a link that is lost or loses its last address, and next
+//! hops of a lost next-hop object or carrier. After such events the mirror reads all routes again.
 //!
 //! The kernel does not see transit traffic. Therefore the mirror reports used and unknown neighbours to it (NTF_USE).
 
@@ -103,8 +103,8 @@ impl MirrorHandle {
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address`. Drops the request beyond [`REQUESTS_MAX`] queued ones, because
-    /// workers repeat requests.
+    /// Makes the kernel resolve the neighbour towards `address`. Drops requests beyond [`REQUESTS_MAX`] queued ones: workers
+    /// repeat them.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -149,7 +149,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// True after everything was read, until the first notification, which may be older than the reading.
+    /// True from the end of a reading of everything until the next notification.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -259,8 +259,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // Read the routes again. The first notification may be older than the last reading, and restore a route that the kernel
-        // removed in between without a notification.
+        // Read the routes again: the first notification after a reading may be older than it, and have restored a route that the
+        // kernel removed without notification.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }

@@ -1,8 +1,8 @@
 //! Copies of the kernel's routing tables, from which [`Tables::fib`] builds the workers' table. The kernel's rules apply:
 //!
-//! * Of several routes to a prefix, the route with the lowest metric and a usable next hop applies.
-//! * For an interface without VRF, table local precedes main, and main precedes default. For an interface of a VRF,
-//!   only the table of the VRF applies. Packets without a route go to the kernel.
+//! * Of several routes to a prefix, the one with the lowest metric and a usable next hop applies.
+//! * An interface without VRF uses the tables local, main and default, in this order; an interface of a VRF only the VRF's table.
+//!   Packets without a route go to the kernel.
 //! * Known stations on an interface's own network get host routes. The kernel gets packets to unknown stations, and resolves them.
 
 use std::collections::btree_map::Entry;
@@ -354,7 +354,8 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Count the kernel's paths, too: if there is one, the kernel gets all packets, because only it can use all paths.
+        // Count paths that only the kernel can use, too: with such a path, the kernel gets all packets, because only it can use
+        // all paths.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

@@ -9,7 +9,7 @@ use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 use crate::port_options;
 
-/// Open ports of all workers. They have no receive chunks yet, because frames that arrive during the start are not
+/// Open ports of all workers. They have no receive chunks yet: frames that arrive during the start are not
 /// forwarded.
 pub(super) struct OpenedPorts {
     pub stores: Vec<Store>,

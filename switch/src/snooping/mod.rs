@@ -16,7 +16,6 @@ pub use segment::Segment;
 /// once.
 const STAGGER: Nanos = Nanos::from_millis(20);
 
-/// IP version, with its own membership protocol, querier and routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     Ipv4,
@@ -108,8 +107,8 @@ impl Snooper {
         ports.iter().map(|port| self.first_member(port)).collect()
     }
 
-    /// Sets the ports that can send. A port or group that newly can send makes a query due. Returns whether such
-    /// ports or groups changed.
+    /// Sets the ports that can send. A port or group that newly can send makes a query due. Returns whether any
+    /// changed.
     pub fn set_up(&mut self, now: Nanos, up: PortSet) -> bool {
         let up = self.with_first_members(up);
         let before = std::mem::replace(&mut self.up, up);
@@ -185,8 +184,8 @@ impl Snooper {
         }
     }
 
-    /// Removes expired entries, and passes due queries to `send`, with VLAN and port (`None` for all). `send`
-    /// returns the ports that could not queue the query. Returns whether the table of groups may have changed.
+    /// Removes expired entries, and calls `send` with VLAN and port (`None`: all ports) for each due query. `send`
+    /// returns the ports that could not queue it. Returns whether the table of groups may have changed.
     pub fn advance(
         &mut self,
         now: Nanos,

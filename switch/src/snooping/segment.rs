@@ -11,14 +11,14 @@ use xoff_wire::ip::Address;
 use xoff_wire::multicast::{Change, Query, is_flooded};
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
-/// Tolerance for delays, added to a response time.
+/// Tolerance for delays of hosts' answers, added to the response time of a query.
 const GRACE: Nanos = Nanos::from_millis(500);
 /// Default holdtime of a PIM hello (RFC 7761 section 4.11).
 const HELLO_HOLD: Nanos = Nanos::from_secs(105);
 const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
 const RETRY: Nanos = Nanos::from_secs(1);
 const QUERIES_MAX: usize = 64;
-/// Number of queries from which a second querier is a fault. A correct one sends fewer, until it receives a query of the elected querier.
+/// Number of queries that make a second querier a fault. A correct one sends fewer, until it receives a query of the elected querier.
 const RIVAL_QUERIES: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +83,10 @@ pub struct Segment {
     startup_left: u8,
     pending: Vec<GroupQuery>,
     other_querier: Option<Querier>,
-    /// Second querier, the number of its queries, and the time of the last one.
+    /// Second querier in the VLAN: its address, number of queries, and time of the last one.
     rival: Option<(Address, u32, Nanos)>,
     times: Times,
-    /// Times by which the hosts at each port will have answered a query; no entry for a port without query.
+    /// Times by which the hosts at each port should have answered a query; no entry for a port without query.
     answered: Members,
     queried_until: Nanos,
     /// Time until which groups may be missing from the table, because it was full.
@@ -138,7 +138,7 @@ impl Segment {
         self.other_querier.as_ref().filter(|querier| now < querier.until)
     }
 
-    /// Returns the source address of own queries while this switch, with the lowest address, is the elected querier.
+    /// Returns the source address of the switch's own queries if it is the elected querier, with the lowest address.
     pub fn own_source(&self, now: Nanos) -> Option<Address> {
         let own = self.source?;
         let other = self.other_querier(now).map(|other| other.address);
@@ -199,7 +199,7 @@ impl Segment {
         self.queried_until = now.after(times.querier_present());
     }
 
-    /// Handles another querier's query. Returns this querier's address if it has become a lasting second querier.
+    /// Handles another querier's query. Returns its address if it has become a lasting second querier in the VLAN.
     pub fn query(&mut self, now: Nanos, port: PortId, query: &Query, up: &PortSet) -> Option<Address> {
         if let Some(group) = query.group {
             if !query.has_sources && !query.suppresses {

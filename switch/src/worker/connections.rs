@@ -207,7 +207,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // Receive until nothing is left. This ends even under traffic, because the driver gets no new chunks for received frames.
+        // Receive until nothing is left. This ends even under traffic: the driver gets no new chunks for received frames.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

@@ -229,7 +229,7 @@ fn flood_waits_only_if_copies_fit_no_group_member() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // Pool bytes (beyond reserves): 237 and 1,020 are queued, and the flood adds 2 * 308 if it takes the first group member.
+    // Pool bytes (beyond reserves): 237 and 1,020 are queued; the flood adds 2 * 308 if it takes the first group member.
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);

@@ -18,8 +18,8 @@ impl Reloads {
 }
 
 impl Reloader {
-    /// Adapts the settings to the announcements of LLDP neighbors, at most once a second. Memory suffices, because
-    /// these settings never need more.
+    /// Adapts the settings to the announcements of LLDP neighbors, at most once a second. Reserved memory
+    /// suffices: adapted settings never need more.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);

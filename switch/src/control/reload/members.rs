@@ -12,8 +12,8 @@ use super::super::view::SwitchView;
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Before a reload, makes ports leave the LACP groups to which they do not belong in `next`, or which have no LACP
-/// there. Waits until their partners stop sending, and returns these ports.
+/// Makes ports leave those LACP groups to which they do not belong in `next`, or which have no LACP there, before its
+/// reload. Waits until their partners stop sending, and returns these ports.
 pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
     let leaving = leaving(&running.switch, &next.switch);
     if leaving.is_empty() {

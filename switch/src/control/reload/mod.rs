@@ -45,8 +45,8 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Reports each worker whose buffer memory is too small for frames of all configurations: such a change needs a
-    /// restart.
+    /// Reports each worker with too little buffer memory for frames of `former` and `next` configurations: a restart
+    /// is needed.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -189,7 +189,7 @@ pub(crate) struct Reloader {
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// Token that each thread which reads the file clones. The number of clones limits these threads.
+    /// Token that each thread which reads the file clones: the number of clones limits these threads.
     readers: Arc<()>,
 }
 

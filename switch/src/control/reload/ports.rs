@@ -1,7 +1,7 @@
 //! Ports that a reload adds or removes.
 //!
 //! A removed port first gets settings without VLANs and pauses. Then it sends its queued frames for at most
-//! [`DRAIN`], because a peer's pause must not delay the removal forever. Frames that remain are dropped.
+//! [`DRAIN`], because a peer's pause must not delay the removal forever. Remaining frames are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub(super) struct ConditionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     AfterQuiet,
-    /// The fault ends with its state, but at least a second after its last log line.
+    /// The fault ends once its state is over, but at the earliest one second after its last log line.
     AtOnce,
     /// The condition is no fault: it is logged the first time only.
     LoggedOnce,
@@ -55,8 +55,8 @@ pub(super) struct Condition {
     pub count: Box<Count>,
     /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
-    /// Returns the number of events that show the fault if it still exists, such as XOFFs. With `tests`, a fault
-    /// ends only after an event that does not show it.
+    /// Counts events at which a lasting fault would show, such as XOFFs for a late peer. The fault ends only
+    /// after such an event without the fault.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }

@@ -1,4 +1,5 @@
-//! Detects a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, as large as the longest stall.
+//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket: it drains at the line rate, and holds the
+//! bytes of the longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
@@ -7,7 +8,7 @@ use super::super::view::{PortView, SwitchView};
 
 /// Tolerated difference between the clock rates of peer and switch, in percent.
 const TOLERANCE_PERCENT: u64 = 1;
-/// Maximum duration of a reading of the counters; longer readings are ignored.
+/// Maximum time that one reading of the counters may take; slower readings are ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 

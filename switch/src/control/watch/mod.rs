@@ -1,5 +1,5 @@
-//! Logs each fault when it begins, while it lasts, and when it is over. A fault begins when the counter of a [`Condition`] grows,
-//! or when its state is found to exist.
+//! Logs each fault when it begins, while it lasts, and when it is over. A fault begins when the counter of its [`Condition`]
+//! grows, or when its state is found.
 
 mod conditions;
 mod lacp;
@@ -24,7 +24,7 @@ use xoff_config::format::span;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const KERNEL_EVERY: u32 = 10;
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
-/// Minimum time between the log lines about begin and end of a fault that ends at once.
+/// Minimum time between the two log lines about begin and end of a short fault ([`End::AtOnce`]).
 const APART: Nanos = Nanos::from_secs(1);
 /// First interval between log lines of a lasting fault. It doubles each time, up to `AGAIN_AFTER_MOST`.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
@@ -50,8 +50,7 @@ struct Episode {
     before: u64,
     last_observed: Nanos,
     tests: u64,
-    /// Begin of the quiet time after which the fault is over. With `tests`, that is the time of the first event without the
-    /// fault.
+    /// Start of the quiet period after which the fault is over; with `tests`, the time of the first event without the fault.
     quiet_since: Option<Nanos>,
     logged_at: Nanos,
     logged_count: u64,

@@ -175,8 +175,7 @@ fn storm_end_is_logged_as_soon_as_it_ends() {
     has(over_again, &["phase=over", "storms: 2", "the last storm took 200.0 ms"]);
 }
 
-/// Checks a peer that pauses nearly all the time: the watchdog does not find it, because it waits for an
-/// unbroken pause.
+/// The watchdog needs an unbroken pause, so it does not find this peer.
 #[test]
 fn peer_that_pauses_nearly_all_the_time_is_logged() {
     let lines = logged(|look, view| {
