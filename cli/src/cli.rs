@@ -85,7 +85,7 @@ pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
 pub fn refuse_terminal(file: &str) -> miette::Result<()> {
     match file == "-" && io::stdout().is_terminal() {
         true => Err(miette!(
-            help = "write it to a file by -w FILE, or add a reader, such as | tshark -r -",
+            help = "write the capture to a file by -w FILE, or pipe it to a program, such as `tshark -r -`",
             "a capture is binary, and standard output is a terminal"
         )),
         false => Ok(()),

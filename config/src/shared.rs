@@ -112,14 +112,14 @@ pub(crate) fn lossy_pool(
             let most = unlimiting_pool(ports, spare);
             if bytes > most && !is_running {
                 let text = format!(
-                    "`lossy_pool` is {}, but one of {} bytes already limits no queue",
+                    "`lossy_pool` is {}, but a pool of {} bytes already limits no queue",
                     quantity::bytes(bytes),
                     most.0
                 );
                 problems.push(
                     Problem::warning(text)
                         .at(span, "no limit")
-                        .help("write lossy_pool = \"none\", or a smaller one"),
+                        .help("write lossy_pool = \"none\", or a smaller size"),
                 );
             }
             defaults::lossy_pool(bytes)
@@ -231,7 +231,7 @@ fn reserves_hold_a_frame(
                     port.name,
                     reserve.0
                 ))
-                .at(key.span, "an empty queue is sure only of its reserve")
+                .at(key.span, "only a queue's reserve is sure to be free for its first frame")
                 .help("write an ingress_reserve for the lossless classes, or headroom = \"reserved\""),
             );
             return;
@@ -297,7 +297,7 @@ fn what_may_be_lost(
         };
         problems.push(
             Problem::warning(
-                "a lossless class may lose frames: its headroom is what other classes leave of the pool",
+                "a lossless class may lose frames: its headroom is only the part of the pool that other classes leave free",
             )
             .at(key.span, "not reserved")
             .help(format!("write headroom = \"reserved\", or {or}")),

@@ -54,7 +54,9 @@ pub(crate) fn check(
                          map, and lossy",
                         draft.name, rewritten[class.index()], next[class.index()]
                     ))
-                    .help(format!("write a {field} of a lossless class in `{key}`, unless the next switch maps it otherwise")),
+                    .help(format!(
+                        "write a {field} of a lossless class in `{key}`, unless the next switch maps this {field} to a lossless class"
+                    )),
                 );
             }
         }

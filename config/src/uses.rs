@@ -100,9 +100,7 @@ fn cut_off(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
     let problem = Problem::warning(format!(
         "port {port}: {upper} on {device} would receive nothing while the switch runs"
     ))
-    .help(format!(
-        "the switch takes all frames of {device}: delete what is on it, or choose another interface"
-    ));
+    .help(format!("the switch takes all frames of {device}: delete {upper}, or choose another interface"));
     Some((problem, format!("below {upper}")))
 }
 

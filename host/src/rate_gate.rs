@@ -83,6 +83,10 @@ mod tests {
         assert_eq!(gate.next_change(), Nanos(51_200));
         gate.sent(Nanos(51_199), C3, Bytes(125));
         assert_eq!(gate.slowed(Nanos(51_199)), ClassSet(0b1000));
-        assert_eq!(gate.slowed(Nanos(51_200)), ClassSet::NONE, "a class is limited after expiry");
+        assert_eq!(
+            gate.slowed(Nanos(51_200)),
+            ClassSet::NONE,
+            "a class is limited although its rate limit expired"
+        );
     }
 }

@@ -379,7 +379,11 @@ mod tests {
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
             let first = Stamp { sent: Nanos(4000), ..stamp(sequence) };
             receive(&mut sink, ready.0 + watched, ADDRESS, &first);
-            assert_eq!(sink.streams()[0].missed_at_start(), 0, "frames count as missed before an end marker");
+            assert_eq!(
+                sink.streams()[0].missed_at_start(),
+                0,
+                "frames count as missed before the end marker arrived"
+            );
             receive(&mut sink, ready.0 + 20_000, ADDRESS, &Stamp { end: true, ..stamp(8) });
             assert_eq!(sink.streams()[0].missed_at_start(), missed, "{watched}");
         }

@@ -53,12 +53,12 @@ mod tests {
         assert_eq!(
             (times[C3], times[4]),
             (Nanos(150), Nanos::ZERO),
-            "class 4 counts although the defect does not reach it"
+            "the switch's pause counts as broken for class 4, whose queue the defect does not affect"
         );
         assert_eq!(
             proof.broken(ClassSet::ALL, true, paused(450))[C3],
             Nanos::ZERO,
-            "time counts although the class was not paused"
+            "a pause counts as broken although the class was not paused"
         );
     }
 

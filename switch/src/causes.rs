@@ -244,7 +244,7 @@ impl Causes {
         loop {
             let here = path[path.len() - 1];
             let onward = self.graph.neighbors(here).find(|next| knot.contains(next));
-            let next = onward.expect("node of a cycle waits for no other node of the cycle");
+            let next = onward.expect("a node of a cycle waits for no other node of that cycle");
             if let Some(begin) = path.iter().position(|place| *place == next) {
                 return path[begin..].iter().map(|&place| self.graph[place].clone()).collect();
             }

@@ -354,7 +354,10 @@ pub(crate) mod tests {
         };
         learn(&mut a, 0..CAPACITY - 24);
         learn(&mut a, CAPACITY - 24..CAPACITY + 76);
-        assert!(a.switch.waits_for_workers(), "worker does not wait while the queue is full");
+        assert!(
+            a.switch.waits_for_workers(),
+            "worker does not wait although the queue to the other worker is full"
+        );
         assert!(b.exchange() && a.exchange() && b.exchange());
         assert!(!a.switch.waits_for_workers());
         assert_eq!(b.switch.bridge().fdb().learned_at(PortId(0)), CAPACITY + 76);

@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(
             needs.total().0,
             switches - PROCESS + 8 * AGENT.0,
-            "the fixed memory of the process is not counted once for both switches"
+            "both switches run in one process, whose fixed memory is not counted exactly once"
         );
         assert!(read(TWO, Some(needs.total().0)).unwrap().warnings.is_empty());
         assert!(read(TWO, Some(needs.total().0 - 1)).is_err());

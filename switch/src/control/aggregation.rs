@@ -248,7 +248,7 @@ mod tests {
         let mut at = run(&mut lacp, &[]);
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)]);
         let begin = at.idle_since;
-        assert!(begin.is_some(), "group without partner is not idle");
+        assert!(begin.is_some(), "group without an LACP partner is not reported as idle");
         run(&mut lacp, &[]);
         assert_eq!(run(&mut lacp, &[]).idle_since, begin);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));

@@ -22,12 +22,17 @@ const fn case(id: &'static str, title: &'static str, ports: usize, run: super::R
 pub(super) const CASES: &[Case] = &[
     case(
         "isolation.other-port",
-        "Do frames to a free port pass frames that wait for a paused one?",
+        "Do frames to a free port overtake frames queued for a paused port?",
         3,
         other_port,
     ),
-    case("isolation.other-class", "Do other classes pass a paused class at its port?", 2, other_class),
-    case("isolation.other-ingress", "Do frames between other ports pass queued frames?", 4, other_ingress),
+    case("isolation.other-class", "Do other classes flow at a port where one is paused?", 2, other_class),
+    case(
+        "isolation.other-ingress",
+        "Do frames flow between two other ports during a pause?",
+        4,
+        other_ingress,
+    ),
     case("isolation.floods", "Are frames to a learned address sent to its port only?", 3, floods),
 ];
 

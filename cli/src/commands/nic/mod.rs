@@ -393,7 +393,7 @@ fn render(facts: &Facts) -> String {
     let lines = [
         ("device", facts.device.as_str()),
         ("driver", facts.driver.as_deref().unwrap_or("unknown")),
-        ("stopped by", facts.leaf.unwrap_or("no queueing discipline of this kernel")),
+        ("stopped by", facts.leaf.unwrap_or("no queueing discipline that this kernel has")),
         ("offloads", &facts.offloads),
         ("MAC control", mac_control),
         ("real time", if facts.real_time { "allowed" } else { "not allowed" }),

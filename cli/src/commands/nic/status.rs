@@ -111,7 +111,7 @@ fn dcbx(status: &NicStatus) -> String {
         None if mismatches.iter().any(|it| it.can_lose) => {
             "own classes, which differ from the switch's".into()
         }
-        None => "own classes, as at the switch".into(),
+        None => "own classes, the same as the switch's".into(),
     };
     let mut text = format!("DCBX ({dcbx}): {state}\n");
     for neighbor in neighbors {

@@ -104,7 +104,7 @@ const STALL: ConditionKind = ConditionKind {
     is_loss: false,
     began: "a worker was not scheduled for longer than `stall_budget`: the machine had no core for the worker",
     goes_on: "a worker is still repeatedly not scheduled for longer than `stall_budget`",
-    over: "the worker runs in time again",
+    over: "the worker is scheduled in time again",
     counted: "stalls",
     end: End::AfterQuiet,
 };

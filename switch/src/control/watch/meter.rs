@@ -101,7 +101,7 @@ mod tests {
         let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;
         let excess: Vec<u64> =
             (0..100).map(|number| meter.take(look(number), fast(number), &port, AWAY)).collect();
-        assert_eq!(excess[..8].iter().sum::<u64>(), 0, "excess that may be a burst counts as overspeed");
+        assert_eq!(excess[..8].iter().sum::<u64>(), 0, "excess that a burst can explain counts as overspeed");
         let all: u64 = excess.iter().sum();
         let beyond = port.speed.bytes_in(look(99)).0 * 9 / 100;
         assert!(all > beyond * 9 / 10 - 10_000_000 && all <= beyond, "{all} of {beyond}");

@@ -241,7 +241,9 @@ fn log_phase(
     let count = count.saturating_sub(episode.before);
     let lasted = until.map(|until| until.since(episode.since));
     let mut message = match phase {
-        Phase::Unwatched => format!("the new settings end the watch for this fault: {words}"),
+        Phase::Unwatched => {
+            format!("with the new settings the switch does not check for this fault: {words}")
+        }
         Phase::Began | Phase::GoesOn | Phase::Over => words.to_owned(),
     };
     let counted = (count > 0).then(|| format!("{}: {}", kind.counted, xoff_config::written::grouped(count)));

@@ -339,7 +339,7 @@ fn fault_is_logged_as_over_if_reload_ends_its_watch() {
     has(
         loss,
         &[
-            "the new settings end the watch for this fault: lossless frames are lost; frames: 12",
+            "with the new settings the switch does not check for this fault: lossless frames are lost; frames: 12",
             "event=loss",
             "port=left",
         ],
@@ -347,11 +347,11 @@ fn fault_is_logged_as_over_if_reload_ends_its_watch() {
     has(
         storm,
         &[
-            "the new settings end the watch for this fault: pause storm: the peer keeps the class paused",
+            "with the new settings the switch does not check for this fault: pause storm: the peer keeps the class paused",
             "event=storm",
         ],
     );
-    has(stall, &["the worker runs in time again"]);
+    has(stall, &["the worker is scheduled in time again"]);
 }
 
 #[test]
