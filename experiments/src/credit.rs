@@ -1,4 +1,4 @@
-//! Transmission credit, which an idle port saves to send faster than its line later.
+//! Transmission credit, by which a port that was idle may later send faster than its line.
 
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};

@@ -1,6 +1,6 @@
-//! Line of a fabric. Experiments give sizes and times for 100 Mb/s.
+//! Line of a fabric, which adapts sizes and times that experiments give for 100 Mb/s to its rate.
 //!
-//! Sizes scale with the rate, because software reacts to a pause after a constant time.
+//! Software reacts to a pause after a constant time, so sizes grow with the rate. For ideal hardware times shrink.
 
 use std::fmt::{self, Display};
 

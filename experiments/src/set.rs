@@ -1,5 +1,5 @@
-//! User settings by `--set KEY=VALUE`, first appended to the configuration text as tables `[[set]]`, so that errors can
-//! show them.
+//! User settings by `--set KEY=VALUE`. They are first appended to the configuration text as tables `[[set]]`, so that
+//! errors can show them.
 
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Direction of a link. Its frames in flight form a list in the [pool](crate::pool); only the first one's arrival is in
-//! the calendar.
+//! One direction of a link. Its frames in flight form a list in the [pool](crate::pool); the calendar has only the
+//! first frame's arrival.
 
 use std::collections::BTreeMap;
 

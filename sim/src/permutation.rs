@@ -1,4 +1,4 @@
-//! Permutation load: each host sends to one other host, to compare the speed of simulators.
+//! Permutation load, to compare the speed of simulators: each host sends to one other host.
 
 use xoff_wire::units::{Bytes, Class};
 

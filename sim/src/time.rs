@@ -1,4 +1,4 @@
-//! Simulated time in picoseconds, of which a byte takes a whole number at every usual rate. The dataplane gets
+//! Simulated time in picoseconds: at every usual rate, a byte takes a whole number of them. The dataplane gets
 //! nanoseconds, rounded down.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};

@@ -3,7 +3,7 @@
 //!
 //! Port 0 is paused, so frames from the station at port 1 fill their queue to one byte below XOFF; then a frame of
 //! maximum length crosses the threshold. A picosecond earlier, another frame starts toward the station, and delays the
-//! pause frame. The station starts frames until the standard's last picosecond, the last one of maximum length.
+//! pause frame. The station starts frames until the standard's last picosecond; the last frame has maximum length.
 #![allow(clippy::unwrap_used)]
 
 // This file proves promises of SPECIFICATION.md: headroom

@@ -1,5 +1,5 @@
-//! Remarks before an experiment: warnings, other keys that a user's setting changes, and policies that act as plain PFC
-//! here.
+//! Remarks before an experiment: warnings, other keys that a user's setting changes, and policies that can only act as
+//! plain PFC.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};

@@ -2,8 +2,7 @@
 //!
 //! | file | a line |
 //! |---|---|
-//! | `fct` | hexadecimal addresses of sender and receiver, their ports, bytes; start, completion time, and that of the flow alone, in
-//! ns |
+//! | `fct` | hexadecimal addresses of sender and receiver, their ports, bytes; in ns: start, completion time, and ideal completion time |
 //! | `pfc` | time in ns, node, 0 for a host and 1 for a switch, interface, 1 for a pause and 0 for its end, as received there |
 //! | `qlen` | `time: ` and ns; then for each interface of a switch its node, its number, and sample counts for queues of 0, 1, 2.. kB |
 //!

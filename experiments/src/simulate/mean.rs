@@ -1,6 +1,6 @@
 //! Statistics of a result column over seeds: mean with 95 % interval, and difference to the control, seed by seed.
 //!
-//! A seed without rows counts as the sum zero, because many tables list only events.
+//! For a seed without rows, a sum is zero, because many tables list only events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Header of packets between leaves and spines. It takes [`BYTES`] on a line, but more in memory, because there it has
-//! the frame's length, too.
+//! Header of packets between leaves and spines. It takes [`BYTES`] on a line, but more in memory, where it also has
+//! the frame's length.
 
 use xoff_wire::units::Class;
 

@@ -1,7 +1,7 @@
-//! Switch whose driver is impaired. Events wait until the driver polls and repeats its loop ([`Driver`]) until none is
-//! left.
+//! Switch whose driver is impaired. Events wait until the driver polls; then it repeats its loop ([`Driver`]) until no
+//! event is left.
 //!
-//! * [Stall](SwitchNode::stall): all events wait; a line only finishes its frame.
+//! * [Stall](SwitchNode::stall): all events wait; a line finishes only the frame that it is sending.
 //! * [Wakeup delay](SwitchNode::wake_after): an idle driver first stalls for the delay.
 //! * [Blocked](SwitchNode::refuse) line, or [delayed](SwitchNode::complete_late) completions: all other events are
 //!   processed at once.

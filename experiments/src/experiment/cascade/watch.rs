@@ -1,7 +1,7 @@
 //! Records the pauses that switches send and obey, by sampling their counters.
 //!
-//! A sample shows when the current pause began; a pause ends between two samples. Counters reveal pauses missed by a
-//! delayed observer, after which the order of recorded events proves nothing.
+//! A sample has the exact begin of the current pause; its end is only known to be between two samples. If a sample
+//! comes late, counters reveal the missed pauses; the order of recorded events then proves nothing.
 
 use std::time::Duration;
 
