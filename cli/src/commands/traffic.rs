@@ -101,7 +101,7 @@ struct HostArgs {
     /// Spin instead of sleeping: exact latencies, but one whole core.
     #[arg(long)]
     busy: bool,
-    /// Shortest sleep under traffic; may delay obedience to a pause by as much.
+    /// Shortest sleep under traffic; pauses may be obeyed later by this time.
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
     nap: Nanos,
     /// Add a CN-TAG to streams and obey CNMs (802.1Qau).

@@ -76,7 +76,7 @@ struct AgentArgs {
     /// Class by DSCP, as in 26=3,40-47=5 [default: class = DSCP / 8].
     #[arg(long, value_name = "DSCP=CLASS,...", value_parser = class_map::<64>)]
     dscp_map: Option<[Option<Class>; 64]>,
-    /// Announce classes by LLDP; compare them with the switch's, or adopt those [default: off].
+    /// Announce classes by LLDP; compare or adopt the switch's classes [default: off].
     ///
     /// With compare, the agent reports differences to the switch (DCBX). With willing, lossless classes and DSCP map
     /// are those of the switch, as long as exactly one neighbor announces DCBX.
@@ -102,7 +102,7 @@ struct AgentArgs {
     /// This is `peer_response` of the switch's port. The agent warns if this host takes longer to obey a pause.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     peer_response: Option<Nanos>,
-    /// Run without real-time priority and locked memory.
+    /// Use neither real-time priority nor locked memory.
     #[arg(long)]
     no_real_time: bool,
     /// Wait for the interface, before the start and after its deletion.
