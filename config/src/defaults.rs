@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(
             refresh(ms(32), ms(29), ms(1)),
             Some(ms(2)),
-            "refused although a sixteenth of the pause time is left"
+            "a refresh interval that leaves a sixteenth of the pause time was refused"
         );
         assert_eq!(refresh(ms(32), ms(30), ms(1)), None);
         assert_eq!(refresh(ms(32), ms(500), ms(1)), None);

@@ -263,11 +263,15 @@ mod tests {
         };
         let bytes = |time: Nanos| BitRate::from_gbps(10).bytes_in(time);
         assert_eq!(until(PeerResponse::Software, us(2_500)), bytes(us(500)));
-        assert_eq!(until(PeerResponse::Software, ms(25)), bytes(ms(1)), "XON covers more than GAP_MAX");
+        assert_eq!(
+            until(PeerResponse::Software, ms(25)),
+            bytes(ms(1)),
+            "XON covers a stall longer than GAP_MAX"
+        );
         assert_eq!(
             until(PeerResponse::Software, us(50)),
             bytes(us(200)),
-            "XON covers less than a round of the driver loop"
+            "XON has fewer bytes than arrive in a round of the driver loop"
         );
         assert_eq!(until(PeerResponse::Standard, ms(25)), bytes(us(200)));
         assert_eq!(until(PeerResponse::Within(us(700)), ms(25)), bytes(us(700)));
@@ -286,8 +290,12 @@ mod tests {
         assert_eq!(
             line(100_000, Nanos::from_micros(250)).burst,
             Bytes(2_500_000),
-            "burst is less than a round of the driver loop"
+            "burst has fewer bytes than leave in a round of the driver loop"
         );
-        assert_eq!(line(1_000, Nanos::ZERO).burst, Bytes(32 * 1_546), "burst is not a batch of frames");
+        assert_eq!(
+            line(1_000, Nanos::ZERO).burst,
+            Bytes(32 * 1_546),
+            "burst does not have the bytes of a batch of frames"
+        );
     }
 }

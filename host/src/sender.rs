@@ -442,12 +442,12 @@ mod tests {
             assert_eq!(
                 (sent.len(), next),
                 (1, Choice::Wait(at(1_001))),
-                "frames sent by a stream after its pause"
+                "number of frames that a stream sent after its pause"
             );
             assert_eq!(
                 drain(&mut sender, at(1_010), again).0.len(),
                 10,
-                "frames caught up by the stream after the pause"
+                "number of frames by which the stream caught up after the pause"
             );
         }
     }

@@ -325,7 +325,7 @@ pub(crate) mod tests {
             assert_eq!(
                 dropped(&a, 0),
                 u64::from(more == 1),
-                "queue drops a frame within its limit, or none beyond"
+                "queue drops a frame within its limit, or keeps one beyond it"
             );
         }
         let frame =

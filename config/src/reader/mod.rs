@@ -45,7 +45,7 @@ pub fn read<T>(
         }
     };
     let remarks = problems.finish(name, text)?;
-    Ok((built.expect("no document, although no error was reported"), remarks))
+    Ok((built.expect("the reader built no document, but reported no error"), remarks))
 }
 
 pub fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {

@@ -279,7 +279,7 @@ impl Wire {
         let Some(line) = &self.line else {
             if self.is_host == [true; 2] {
                 return Err(Refusal::new(
-                    "the link connects two hosts without a delay line, and a device of a host that goes down loses its routes",
+                    "the link connects two hosts without a delay line; taking it down would delete the routes at a host's device",
                     "write delay = \"0s\" for the link in the file, and start the lab again",
                 ));
             }
@@ -316,7 +316,9 @@ impl Wire {
             if impairments.iter().any(|it| it.longest() > line.delay_max) {
                 let allowed = xoff_config::quantity::time(line.delay_max);
                 return Err(Refusal::new(
-                    format!("the link {name} has memory for delay and jitter of {allowed} together"),
+                    format!(
+                        "the delay line of link {name} has memory only for a sum of delay and jitter up to {allowed}"
+                    ),
                     format!(
                         "write the longest delay into the lab's file (up to {}), and start the lab again",
                         xoff_config::quantity::time(DELAY_MAX)

@@ -26,7 +26,7 @@ impl NetworkView {
         if rate > link.speed {
             let speed = quantity::rate(link.speed);
             return Err(Refusal::new(
-                format!("the link {name} has memory for {speed}, the speed in the lab's file"),
+                format!("the nodes of link {name} have memory for {speed} only, the speed in the lab's file"),
                 "write the highest speed into the lab's file, and start the lab again",
             ));
         }

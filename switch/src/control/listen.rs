@@ -243,7 +243,7 @@ mod tests {
             "{taken}"
         );
         drop(http);
-        assert!(!path.exists(), "socket file remains after the switch");
+        assert!(!path.exists(), "socket file remains after the switch's end");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(listen(&at, None, &[]).unwrap());

@@ -197,7 +197,7 @@ mod tests {
         );
         assert!(
             !may("http://localhost:8000", "10.0.0.1:9464"),
-            "page on localhost of another machine may read"
+            "a page on localhost of another machine may read answers"
         );
         for origin in
             ["http://10.0.0.3", "http://rebound.example", "null", "file://", "", "http://localhost.example"]

@@ -153,7 +153,9 @@ impl<'a> Db<'a> {
             written.memory = vec!["model = \"shared\"".into(), format!("alpha_log2 = {alpha}")];
         }
         alphas.for_each(|alpha| {
-            self.note(format!("dynamic_th = {alpha} of BUFFER_PROFILE: all ports have the same alpha_log2"))
+            self.note(format!(
+                "dynamic_th = {alpha} of BUFFER_PROFILE: xoff has one alpha_log2 for all ports"
+            ))
         });
         if let Some(poll) = self.entry("PFC_WD", "GLOBAL").and_then(|it| text(it, "POLL_INTERVAL")) {
             self.note(format!("POLL_INTERVAL = {poll} of PFC_WD: watchdogs of xoff do not poll"));
@@ -273,7 +275,7 @@ impl<'a> Db<'a> {
                 for key in ["dynamic_th", "static_th"] {
                     text(buffer, key).into_iter().for_each(|given| {
                         self.note(format!(
-                            "{key} = {given} of BUFFER_PROFILE {profile}: thresholds of lossy classes"
+                            "{key} = {given} of BUFFER_PROFILE {profile}: only thresholds of lossless classes are converted"
                         ))
                     });
                 }

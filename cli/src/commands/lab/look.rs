@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(at("h2:eth1").unwrap(), "h2 -i eth1 -U -w file");
         assert!(
             matches!(at("h2"), Err(NetworkError::AmbiguousLink { .. })),
-            "a host's name selects a link although the host has two"
+            "a host's name selects a link although the host has two links"
         );
         assert_eq!(at("s1:h1").unwrap(), "s1 capture h1 -w file");
         assert_eq!(at("s2-s1").unwrap(), "s1 capture s2 -w file");

@@ -369,7 +369,10 @@ pub(super) mod tests {
         for port in &mut status.ports {
             port.classes[3].flows = Some(FlowStatus::default());
         }
-        assert!(!render(&status, None).contains(head), "flows without lists and fallbacks are shown");
+        assert!(
+            !render(&status, None).contains(head),
+            "a table of flows is shown without flow lists or fallbacks"
+        );
         let requests = FlowRequestsStatus { flow_pauses: 1_012, requested: 5, ..Default::default() };
         status.ports[0].classes[3].flows = Some(FlowStatus {
             pause_frames_sent: 1_200,

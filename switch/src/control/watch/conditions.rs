@@ -446,7 +446,8 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
                     share => format!(", or after pauses for {share} % of it"),
                 };
                 let (action, detect) = (&status.action, span(watchdog.detect.0));
-                let action = format!("the watchdog takes action {action} after a pause of {detect}{part}");
+                let action =
+                    format!("the watchdog takes its action `{action}` after a pause of {detect}{part}");
                 let cost = format!(
                     "the last storm took {}, with {} frames dropped and {} forwarded",
                     span(last.nanos),

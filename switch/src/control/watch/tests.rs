@@ -143,7 +143,7 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
         line("event=storm"),
         &[
             "pause storm: the peer keeps the class paused",
-            "the watchdog takes action drop after a pause of 200.0 ms",
+            "the watchdog takes its action `drop` after a pause of 200.0 ms",
         ],
     );
     for line in &lines {

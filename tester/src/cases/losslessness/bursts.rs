@@ -35,7 +35,9 @@ pub(super) fn sizes(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn jumbo(bench: &mut Bench) -> Result<Judgement, Void> {
     let mtu = bench.setup.device.mtu;
     if mtu <= 1_500 {
-        return Err(Void::NotPossible(format!("the MTU is {mtu}: set `mtu` of [device] if it is larger")));
+        return Err(Void::NotPossible(format!(
+            "the setup file gives an MTU of {mtu}: set `mtu` of [device] if it is larger"
+        )));
     }
     for port in [FROM, TO] {
         let device = &bench.port(port).settings.device;

@@ -110,7 +110,7 @@ fn sonic_import_refuses_other_json_and_names_odd_values() {
         "the speed of port Ethernet0",
         "mtu = 12000 of port Ethernet0",
         "9 -> 12 of",
-        "dynamic_th = 3 of BUFFER_PROFILE lossy: thresholds of lossy classes",
+        "dynamic_th = 3 of BUFFER_PROFILE lossy: only thresholds of lossless classes are converted",
         "DSCP_TO_TC_MAP MISSING",
     ] {
         assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
