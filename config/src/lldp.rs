@@ -55,8 +55,8 @@ pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
         let classes: Vec<u8> = draft.lossless.iter().map(Class::get).collect();
         problems.push(
             Problem::note(format!(
-                "port {} uses PFC in those of classes {} in which its neighbor uses it, too; memory is reserved for no other \
-                 classes",
+                "port {} uses PFC in those of its lossless classes ({}) in which its neighbor uses PFC, too; memory is reserved \
+                 only for these classes",
                 draft.name,
                 ranges(&classes)
             ))

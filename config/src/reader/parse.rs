@@ -135,7 +135,7 @@ pub(crate) fn frame_rate(value: &Value<'_>) -> Parsed<FrameRate> {
 }
 
 pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
-    let allowed = "rates of what may be flooded, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
+    let allowed = "maximum rates of floods, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
                    each from \"1M\" to \"1.6T\"";
     let table = value.as_table().filter(|table| !table.is_empty()).ok_or(allowed)?;
     let names = Flooded::ALL.map(Flooded::name);

@@ -159,8 +159,8 @@ impl Egress {
         self.refused_offloads = self.offloads.unwanted().unwrap_or_default();
         if let Err(error) = self.neighbours.set(waiting) {
             self.warnings.push(format!(
-                "the limit of packets that wait for a neighbour's address at {device} cannot be raised ({error}): more are dropped \
-                 (net.ipv4.neigh.{device}.unres_qlen_bytes)"
+                "the limit of packets that wait for a neighbour's address at {device} cannot be raised ({error}): further packets \
+                 are dropped (net.ipv4.neigh.{device}.unres_qlen_bytes)"
             ));
         }
         if let Ok(offloads) = self.offloads.read() {

@@ -37,8 +37,8 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
     ("ECN", "ecn", "port class ecn"),
     ("Watchdog", "watchdog", "port class watchdog"),
     (
-        "A congested line (us): how long it stays busy after XON, how long a frame waits below XOFF,\n\
-         each for one feeding port and for all; how much of its own stall it makes up for",
+        "A congested line (us): how long it stays busy after XON, and how long a frame waits below XOFF,\n\
+         if one port or all ports send to it; how long a stall of the switch it makes up for",
         "congested",
         "port class congested",
     ),
