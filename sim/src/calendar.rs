@@ -1,7 +1,7 @@
 //! Queue of pending events, ordered by time, then by the encoded [`Event`](crate::event::Event).
 //!
 //! The reach is the minimum time until an event affects a neighboring node. [`Order::ByPlace`] processes a node's
-//! (place's) events within one reach together, while its data is cached. No node's events change their order.
+//! (place's) events within one reach together, while its data is cached: no neighbor can affect them meanwhile.
 
 mod turns;
 mod wheel;
