@@ -56,7 +56,7 @@ pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
         problems.push(
             Problem::note(format!(
                 "port {} uses PFC in those of its lossless classes ({}) in which its neighbor uses PFC, too; memory is reserved \
-                 only for these classes",
+                 for all its lossless classes, and no others",
                 draft.name,
                 ranges(&classes)
             ))

@@ -1,6 +1,6 @@
 //! Line of a fabric, which adapts sizes and times that experiments give for 100 Mb/s to its rate.
 //!
-//! Software reacts to a pause after a constant time, so sizes grow with the rate. For ideal hardware times shrink.
+//! Software reacts to a pause after a constant time, so sizes grow with the rate. For ideal hardware, times shrink instead.
 
 use std::fmt::{self, Display};
 

@@ -108,7 +108,8 @@ impl Line {
                 let Some(frame) = station.store_mut().make(&bytes) else { return false };
                 station.store_mut().free(frame);
                 write(&mut bytes);
-                let frame = station.store_mut().make(&bytes).expect("no memory is free for a frame of zeros");
+                let frame =
+                    station.store_mut().make(&bytes).expect("the memory of the frame of zeros is in use");
                 station.send(frame);
             }
             Line::Kernel(queues) => {

@@ -38,7 +38,7 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Watchdog", "watchdog", "port class watchdog"),
     (
         "A congested line (us): how long it stays busy after XON, and how long a frame waits below XOFF,\n\
-         if one port or all ports send to it; how long a stall of the switch it makes up for",
+         if one port or all ports send to it; how long a stall of its worker it makes up for",
         "congested",
         "port class congested",
     ),

@@ -1,7 +1,7 @@
 //! Kernel TCP over the paths of experiment `balance`.
 //!
 //! The class is lossless, so every retransmission is unnecessary. Spreading by flow reorders no segments, so methods
-//! of loss detection are compared with the other spreads.
+//! of loss detection are compared only under the other spreads.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;

@@ -1,6 +1,6 @@
 //! Records the pauses that switches send and obey, by sampling their counters.
 //!
-//! A sample has the exact begin of the current pause; its end is only known to be between two samples. If a sample
+//! A sample has the exact start of the current pause; its end is only known to be between two samples. If a sample
 //! comes late, counters reveal the missed pauses; the order of recorded events then proves nothing.
 
 use std::time::Duration;

@@ -36,7 +36,7 @@ pub(super) fn jumbo(bench: &mut Bench) -> Result<Judgement, Void> {
     let mtu = bench.setup.device.mtu;
     if mtu <= 1_500 {
         return Err(Void::NotPossible(format!(
-            "the setup file gives an MTU of {mtu}: set `mtu` of [device] if it is larger"
+            "the tester assumes an MTU of {mtu}: set `mtu` of [device] if it is larger"
         )));
     }
     for port in [FROM, TO] {
