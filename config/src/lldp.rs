@@ -35,7 +35,7 @@ pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
             ))
             .at(span, "this key needs the neighbor's LLDP frames")
             .at(key.span, "the switch receives no LLDP frames")
-            .help(format!("leave `lldp` out, or give `{name}` another value")),
+            .help(format!("write lldp = true, or give `{name}` another value")),
         );
     }
     speaker

@@ -11,6 +11,8 @@ use xoff_wire::units::Bytes;
 
 use super::*;
 
+mod ofc;
+
 const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
 
 fn read(text: &str) -> Result<Network, ConfigError> {
