@@ -40,6 +40,15 @@ pub(crate) fn check(
     let Some(chosen) = document.switch.policy.as_ref().map(|policy| policy.span) else { return };
     let classes = Class::ALL.into_iter().filter(|class| switch.policies[class.index()] == PolicyKind::Ofc);
     let classes: Vec<Class> = classes.collect();
+    let has_peer = switch.ports.iter().any(|port| port.ofc_peer || port.auto_peer.flow_lists);
+    let lossless = switch.lossless_anywhere();
+    if !has_peer && classes.iter().any(|&class| lossless.contains(class)) {
+        problems.push(
+            Problem::note("no port has `ofc_peer`: flow lists go to no peer, so OFC acts as PFC")
+                .at(chosen, "sends flow lists only at ports with `ofc_peer`")
+                .help("write ofc_peer = true at each port to a switch with OFC"),
+        );
+    }
     if !classes.is_empty() && switch.accounting == Accounting::UntilForwarded {
         problems.push(
             Problem::error("`policy = \"ofc\"` needs `accounting = \"until-transmitted\"`")

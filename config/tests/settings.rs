@@ -329,6 +329,21 @@ fn configuration_sets_sizes_of_ofc_tables() {
 }
 
 #[test]
+fn ofc_without_ofc_peer_causes_note() {
+    let notes = |policy: &str, peer: &str| {
+        let notes = two_ports(&format!("[switch]\npolicy = {policy}\n"), peer).notes.into_iter();
+        let of_peers = notes.filter(|note| note.message.contains("no port has `ofc_peer`"));
+        of_peers.map(|note| note.position.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(notes("\"ofc\"", ""), [(2, 11)]);
+    assert_eq!(notes("\"ofc\"", "ofc_peer = false\n"), [(2, 11)]);
+    assert_eq!(notes("\"ofc\"", "ofc_peer = true\n"), []);
+    assert_eq!(notes("\"ofc\"", "ofc_peer = \"auto\"\n"), []);
+    assert_eq!(notes("{ 4 = \"ofc\" }", ""), [], "OFC in a lossy class causes a note");
+    assert_eq!(notes("\"pfc\"", ""), []);
+}
+
+#[test]
 fn remaining_port_keys_are_parsed_into_settings() {
     let config = two_ports(
         "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",

@@ -46,6 +46,7 @@ pub struct Network {
     pub switches: Vec<SwitchNode>,
     pub links: Vec<Link>,
     pub warnings: Vec<Problem>,
+    pub notes: Vec<Problem>,
     pub file: Option<PathBuf>,
     pub own_policy: Option<OwnPolicy>,
     /// Rates that `xoff lab link --speed` changed; all clones of a network share them.
@@ -122,7 +123,8 @@ impl Network {
             like.map_or(Some(()), |like| network.is_like(like, problems).then_some(()))?;
             Some(network)
         })?;
-        (network.warnings, network.file) = (remarks.warnings, std::path::absolute(path).ok());
+        (network.warnings, network.notes) = (remarks.warnings, remarks.notes);
+        network.file = std::path::absolute(path).ok();
         Ok(network)
     }
 
@@ -182,7 +184,7 @@ impl Network {
         let (network, remarks) = reader::read(file, text, |root, problems| {
             read(&root, name, machine, Rates::default(), problems)
         })?;
-        Ok(Network { warnings: remarks.warnings, ..network })
+        Ok(Network { warnings: remarks.warnings, notes: remarks.notes, ..network })
     }
 }
 
@@ -224,6 +226,7 @@ fn read(
         switches: file.switches.iter().zip(configs).map(switch).collect::<Option<_>>()?,
         links: wiring.wires.clone(),
         warnings: Vec::new(),
+        notes: Vec::new(),
         file: None,
         own_policy: machine.own_policy.clone(),
         rates,

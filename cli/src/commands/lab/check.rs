@@ -48,5 +48,6 @@ pub(super) fn view(file: &str, network: &Network, machine: &Machine) -> Value {
         "needed_bytes": needs.total().0,
         "available_bytes": machine.memory.as_ref().map(|memory| memory.bytes.0),
         "warnings": view::problems(&network.warnings),
+        "notes": view::problems(&network.notes),
     })
 }

@@ -18,7 +18,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
 use xoff_config::written::folded;
-use xoff_config::{ConfigError, Machine, OwnPolicy};
+use xoff_config::{ConfigError, Machine, OwnPolicy, Problem};
 use xoff_lab::config::{Network, START};
 
 use crate::cli;
@@ -216,7 +216,9 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Check { file, json: false } => {
             let machine = here(own);
-            cli::print(check::text(&load(file.as_deref(), &machine)?, &machine))?;
+            let network = load(file.as_deref(), &machine)?;
+            print_remarks("note", &network.notes, file.as_deref());
+            cli::print(check::text(&network, &machine))?;
             Ok(ExitCode::SUCCESS)
         }
         LabCommand::Run { file, on, json, command } => {
@@ -309,13 +311,17 @@ fn label(file: Option<&Path>) -> String {
 
 fn load(file: Option<&Path>, machine: &Machine) -> Result<Network, NetworkError> {
     let network = read(file, machine)?;
-    for (first, warning) in folded(network.warnings.iter().map(ToString::to_string)) {
-        let place = network.warnings[first].position;
+    print_remarks("warning", &network.warnings, file);
+    Ok(network)
+}
+
+fn print_remarks(kind: &str, remarks: &[Problem], file: Option<&Path>) {
+    for (first, remark) in folded(remarks.iter().map(ToString::to_string)) {
+        let place = remarks[first].position;
         let place =
             place.map_or_else(String::new, |(line, column)| format!("{}:{line}:{column}: ", label(file)));
-        cli::tell(format_args!("{place}warning: {warning}"));
+        cli::tell(format_args!("{place}{kind}: {remark}"));
     }
-    Ok(network)
 }
 
 fn init(file: &Path) -> Result<(), NetworkError> {

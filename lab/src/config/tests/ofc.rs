@@ -10,3 +10,14 @@ fn auto_ofc_peer_of_lab_port_needs_lldp_true() {
     assert_only(&with(auto), 9, &["LLDP is off", "write lldp = true"]);
     assert!(read(&with(&format!("{auto}\nlldp = true"))).is_ok());
 }
+
+#[test]
+fn lab_notes_ofc_without_ofc_peer() {
+    let notes = |keys: &str| {
+        let notes = read(&with(keys)).unwrap().notes.into_iter();
+        let of_peers = notes.filter(|note| note.message.contains("no port has `ofc_peer`"));
+        of_peers.map(|note| note.position.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(notes(""), [(6, 11)]);
+    assert_eq!(notes("ofc_peer = true"), []);
+}
