@@ -268,7 +268,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             nanos: times.received,
             durations: spread(&counters.paused_durations),
         },
-        flows: view.settings().ports[port.index()].ofc_peer.then(|| flow_status(&counters.flows)),
+        flows: flows(view, port, &counters.flows),
         ingress: IngressStatus {
             bytes: counters.ingress_bytes.get(),
             bytes_max: counters.ingress_watermark.get(),
@@ -360,6 +360,13 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
         }
     };
     view.settings().shadows.iter().enumerate().map(shadow).collect()
+}
+
+fn flows(view: &SwitchView, port: PortId, flows: &FlowCounters) -> Option<FlowStatus> {
+    let status = flow_status(flows);
+    let is_peer = view.settings().ports[port.index()].ofc_peer;
+    // Flow lists from before a reload still count.
+    (is_peer || status != FlowStatus::default()).then_some(status)
 }
 
 fn flow_status(flows: &FlowCounters) -> FlowStatus {

@@ -1,6 +1,7 @@
 use super::super::health::Health;
 use super::*;
 use crate::control::external_losses::ExternalLosses;
+use crate::control::status::FlowStatus;
 
 #[test] // proves: pipeline
 fn status_has_exact_value_of_every_field() {
@@ -68,6 +69,17 @@ fn status_has_exact_value_of_every_field() {
     assert_eq!(status.workers[0].state, WorkerState::Running);
     assert_eq!((status.fdb[0].mac.as_str(), status.fdb[0].port.as_str()), ("02:00:00:00:00:09", "right"));
     stop_worker(&view, worker);
+}
+
+#[test]
+fn sent_flow_lists_are_counted_after_ofc_peer_is_false() {
+    let (view, _inbox) = view();
+    let flows = || snapshot(&view, &[Answer::Silent]).ports[0].classes[3].flows;
+    assert_eq!(flows(), None);
+    let class = view.counters.class(PortId(0), CLASS_3);
+    class.flows.pause_frames_sent.add(24);
+    let sent = FlowStatus { pause_frames_sent: 24, ..FlowStatus::default() };
+    assert_eq!(flows(), Some(sent), "flow lists from before a reload are missing");
 }
 
 #[test] // proves: verdict
