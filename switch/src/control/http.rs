@@ -21,7 +21,7 @@ use super::trust::{self, Names};
 use super::{SwitchView, acknowledge, addresses, logging, metrics, page, policy, routes as routing};
 
 pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reloads>) -> Router {
-    let routes = reading()
+    let routes = reading(&[page::READ_PATHS, page::OTHER_PATHS])
         .route("/policy", put(policy::put))
         .route("/reload", put(reload::http::put))
         .route("/acknowledge", put(acknowledge::put))
@@ -35,12 +35,12 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
 }
 
 pub fn read_only(view: Arc<SwitchView>) -> Router {
-    reading().with_state(view)
+    reading(&[page::READ_PATHS]).with_state(view)
 }
 
-fn reading() -> Router<Arc<SwitchView>> {
+fn reading(paths: &'static [&'static str]) -> Router<Arc<SwitchView>> {
     Router::new()
-        .merge(page::routes())
+        .merge(page::routes(paths))
         .route("/metrics", get(get_metrics))
         .route("/status", get(get_status))
         .route("/addresses", get(addresses::get))

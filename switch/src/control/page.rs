@@ -3,7 +3,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-const PATHS: &str = "\
+pub(super) const READ_PATHS: &str = "\
 xoff
 /             this list; for a browser the live page
 /metrics      for Prometheus
@@ -11,7 +11,11 @@ xoff
 /addresses    the forwarding database, page by page: ?after=NEXT&limit=N
 /healthz      each port and worker, ready or why not: 200 while all are
 /log          the last lines of the log
-/policy       the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it
+/policy       the policy of each class
+";
+
+pub(super) const OTHER_PATHS: &str = "\
+/policy       PUT {\"policy\": NAME, \"class\": N}: changes the policy of a class
 /reload       PUT: reads the configuration again
 /acknowledge  PUT: acknowledges past gaps in the proof of losslessness
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
@@ -33,18 +37,19 @@ const FILES: [(&str, &str, &str); 4] = [
     ("/page/view.js", SCRIPT, include_str!("page/view.js")),
 ];
 
-pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    FILES.iter().fold(Router::new().route("/", get(root)), |routes, &(path, kind, text)| {
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(paths: &'static [&'static str]) -> Router<S> {
+    let page = Router::new().route("/", get(move |headers: HeaderMap| async move { root(&headers, paths) }));
+    FILES.iter().fold(page, |routes, &(path, kind, text)| {
         routes.route(path, get(move || async move { part(kind, text) }))
     })
 }
 
-async fn root(headers: HeaderMap) -> Response {
+fn root(headers: &HeaderMap, paths: &[&str]) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     match accepts.contains("text/html") {
         true => ([(header::CONTENT_SECURITY_POLICY, ONLY_OURS)], part(HTML, include_str!("page/index.html")))
             .into_response(),
-        false => PATHS.into_response(),
+        false => paths.concat().into_response(),
     }
 }
 

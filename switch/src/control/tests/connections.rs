@@ -44,6 +44,18 @@ fn http_request_with_foreign_host_header_is_refused() {
     stop_worker(&view, worker);
 }
 
+#[test]
+fn read_only_switch_lists_only_paths_for_reading() {
+    let (view, _inbox) = view();
+    let all = get(&serve(&view), "/").1;
+    let routes = crate::control::http::read_only(view);
+    let list = get(&serve_routes(any_port(), routes).unwrap(), "/").1;
+    assert!(list.starts_with("xoff\n/ ") && list.contains("\n/policy "), "{list}");
+    for refused in ["PUT", "/reload", "/acknowledge", "/capture"] {
+        assert!(all.contains(refused) && !list.contains(refused), "{refused}: {list}");
+    }
+}
+
 fn code_of(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();
