@@ -52,8 +52,10 @@ export function header(own) {
   };
   const stalls = status.workers.reduce((sum, worker) => sum + worker.stalls, 0);
   const stalled = stalls ? `; ${stalls} ${stalls === 1 ? "stall" : "stalls"}` : "";
+  const isLossless = (number) => status.ports.some((port) => port.classes[number]?.lossless);
+  const policies = status.policies.flatMap((name, number) => (isLossless(number) ? [`; class ${number}: ${name}`] : [])).join("");
   const verdict = byId("verdict");
-  say(verdict, `${words[promise] ?? promise}; up for ${duration(status.uptime_nanos)}${stalled}`);
+  say(verdict, `${words[promise] ?? promise}; up for ${duration(status.uptime_nanos)}${stalled}${policies}`);
   verdict.className = promise === "kept" ? "good" : promise === "not-kept" ? "bad" : "";
 }
 
