@@ -35,7 +35,7 @@ use crate::cli::{URL_VARIABLE, number};
 use xoff_switch::causes::Causes;
 use xoff_switch::client::{DEFAULT_URL, url};
 use xoff_switch::control::schema::schema;
-use xoff_switch::control::status::Status;
+use xoff_switch::control::status::{ClassStatus, Status};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -286,8 +286,26 @@ impl Args {
                 json["unseen"] = unseen.into();
                 json.to_string()
             }
-            _ => causes.text() + &unseen.iter().map(|why| format!("NOT SEEN: {why}\n")).collect::<String>(),
+            _ => {
+                let not_seen = unseen.iter().map(|why| format!("NOT SEEN: {why}\n"));
+                cause_text(&causes, &switches) + &not_seen.collect::<String>()
+            }
         })
+    }
+}
+
+fn cause_text(causes: &Causes, switches: &[Status]) -> String {
+    let sends_lists = |class: &ClassStatus| class.flows.is_some_and(|flows| flows.pause_frames_sent > 0);
+    let senders = switches.iter().filter(|switch| {
+        let mut classes = switch.ports.iter().flat_map(|port| &port.classes);
+        classes.any(sends_lists)
+    });
+    let lists = senders.map(|switch| {
+        format!("{} has sent flow lists, which also pause peers: see `xoff status flows`\n", switch.name)
+    });
+    match lists.collect::<String>() {
+        lists if causes.is_empty() && !lists.is_empty() => format!("no peer is paused by XOFF\n{lists}"),
+        lists => causes.text() + &lists,
     }
 }
 
@@ -311,7 +329,26 @@ pub(super) fn period(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use xoff_switch::control::status::FlowStatus;
+
     use super::*;
+
+    #[test]
+    fn causes_name_switch_that_sent_flow_lists() {
+        let mut status = tables::tests::status();
+        for class in status.ports.iter_mut().flat_map(|port| &mut port.classes) {
+            (class.pause_sent.now, class.pause_received.now, class.flows) = (false, false, None);
+        }
+        let text = |status: &Status| cause_text(&Causes::of([status]), std::slice::from_ref(status));
+        assert_eq!(text(&status), "no peer is paused\n");
+        let flows = FlowStatus { pause_frames_sent: 1, ..FlowStatus::default() };
+        status.ports[0].classes[3].flows = Some(flows);
+        let lists = "s1 has sent flow lists, which also pause peers: see `xoff status flows`\n";
+        assert_eq!(text(&status), format!("no peer is paused by XOFF\n{lists}"));
+        status.ports[0].classes[3].pause_sent.now = true;
+        let text = text(&status);
+        assert!(text.starts_with("s1 pauses the peer of left, class 3\n") && text.ends_with(lists), "{text}");
+    }
 
     #[test]
     fn refresh_period_needs_a_unit_and_is_at_least_100_ms() {
