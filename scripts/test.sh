@@ -32,6 +32,6 @@ if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace "$@" </dev/null
     cargo test --workspace --doc </dev/null # nextest does not run these
 else
-    cargo test --workspace "$@" </dev/null
+    RUST_TEST_THREADS=1 cargo test --workspace "$@" </dev/null # .config/nextest.toml says why
 fi
 python3 scripts/specification.py </dev/null

@@ -1,11 +1,9 @@
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg};
 use xoff_lab::{Counters, Device, Lab, Namespace, VethEnd, VethOptions};
 use xoff_switch::control::status::Status;
 use xoff_wire::units::MacAddr;
@@ -20,29 +18,15 @@ pub struct Plan {
     trunks: u8,
     ipv6: bool,
     options: VethOptions,
-    sharing: Sharing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sharing {
-    Exclusive,
-    Shared,
 }
 
 impl Plan {
-    /// Plans a test bed of `hosts` hosts: IPv4 only, MTU 1500, one queue per device, no other bed at the same time.
+    /// Plans a test bed of `hosts` hosts: IPv4 only, MTU 1500, one queue per device.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
         let options = VethOptions::default();
-        Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
-    }
-
-    /// Allows other beds at the same time, for tests that send single frames and check no times.
-    #[must_use]
-    pub fn beside_others(mut self) -> Plan {
-        self.sharing = Sharing::Shared;
-        self
+        Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options }
     }
 
     /// Places the last `hosts` hosts behind a second, far switch with ports p1, p2, .. A wire connects the last ports
@@ -80,7 +64,6 @@ impl Plan {
 
     #[must_use]
     pub fn build(self) -> Bed {
-        let lock = lock_beds(&self.binary, self.sharing);
         let mut lab = Lab::new();
         let switch = namespace(&lab, "switch");
         let far = namespace(&lab, "far");
@@ -106,7 +89,7 @@ impl Plan {
         }
         let baseline = Mutex::new(counters(&lab));
         let binary = self.binary;
-        Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _lock: lock }
+        Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary }
     }
 
     fn wire(&self, lab: &mut Lab, port: VethEnd<'_>, number: u8) -> (Device, Device) {
@@ -137,7 +120,6 @@ pub struct Bed {
     lab: Lab,
     baseline: Mutex<Vec<Counters>>,
     binary: PathBuf,
-    _lock: Flock<File>,
 }
 
 impl Bed {
@@ -274,20 +256,4 @@ fn namespace(lab: &Lab, name: &str) -> Namespace {
 
 fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEnd<'a> {
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
-}
-
-/// Excludes all other beds, in threads and processes, until the lock is dropped. Commands that build their own bed,
-/// such as `xoff demo`, need this lock.
-#[must_use]
-pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
-    lock_beds(binary.as_ref(), Sharing::Exclusive)
-}
-
-fn lock_beds(binary: &Path, sharing: Sharing) -> Flock<File> {
-    let file = File::create(binary.with_extension("lock")).unwrap();
-    let lock = match sharing {
-        Sharing::Exclusive => FlockArg::LockExclusive,
-        Sharing::Shared => FlockArg::LockShared,
-    };
-    Flock::lock(file, lock).unwrap_or_else(|(_, error)| panic!("{error}"))
 }

@@ -16,7 +16,7 @@ mod switch;
 mod tap;
 mod traffic;
 
-pub use bed::{Bed, Plan, one_bed_at_a_time};
+pub use bed::{Bed, Plan};
 pub use config::Config;
 pub use host::{Host, dies_with_us};
 pub use stall::{note_lab, note_switch, unstalled};

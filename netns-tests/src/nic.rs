@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 
-use nix::fcntl::Flock;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use socket2::{Domain, Socket, Type};
@@ -17,7 +16,7 @@ use xoff_nic::serve::{NicClassStatus, NicStatus};
 use xoff_wire::units::MacAddr;
 
 use crate::host::dies_with_us;
-use crate::{Host, PATIENCE, one_bed_at_a_time, wait_for};
+use crate::{Host, PATIENCE, wait_for};
 
 /// Host under test, 10.0.0.1, connected to its peer, 10.0.0.2. Both devices are named eth0.
 pub struct Wire {
@@ -26,13 +25,11 @@ pub struct Wire {
     device: Device,
     peer: Host,
     lab: Lab,
-    _lock: Flock<fs::File>,
 }
 
 impl Wire {
     #[must_use]
     pub fn build(binary: impl AsRef<Path>) -> Wire {
-        let lock = one_bed_at_a_time(&binary);
         let mut lab = Lab::new();
         let [here, there] = ["host", "peer"].map(|name| lab.namespace(name).unwrap());
         let a = here.end("eth0").mac(Host::mac_of(1)).address([10, 0, 0, 1], 24);
@@ -41,7 +38,7 @@ impl Wire {
         device.add_neighbour(Ipv4Addr::new(10, 0, 0, 2).into(), Host::mac_of(2)).unwrap();
         peer.add_neighbour(Ipv4Addr::new(10, 0, 0, 1).into(), Host::mac_of(1)).unwrap();
         let peer = Host::new(2, peer);
-        Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab, _lock: lock }
+        Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab }
     }
 
     #[must_use]

@@ -1,13 +1,13 @@
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p3\"] }, { ports = [\"p2\"] }]";
 
 #[test]
 fn all_workers_forward_to_an_address_that_one_worker_learned() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").switch(TWO));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     let broadcast = |number| Frame::new(a.mac(), frames::BROADCAST).numbered(number).build();
@@ -31,7 +31,7 @@ fn all_workers_forward_to_an_address_that_one_worker_learned() {
 
 #[test]
 fn congestion_pauses_sender_at_port_of_another_worker() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let config = bed.config("speed = \"1M\"").switch(TWO).more("[class.3]\nxoff = 4000\nxon = 2000");
     let switch = bed.start(&config);
     let (a, b) = (bed.host(1), bed.host(2));
@@ -53,7 +53,7 @@ fn congestion_pauses_sender_at_port_of_another_worker() {
 
 #[test]
 fn workers_exchange_flooded_jumbo_and_retagged_frames() {
-    let bed = bed_beside_others(3).mtu(9_000).build();
+    let bed = bed(3).mtu(9_000).build();
     let config = bed
         .config("speed = \"1G\"\nmtu = 9000")
         .switch(TWO)

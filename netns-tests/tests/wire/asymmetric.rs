@@ -1,10 +1,10 @@
 use xoff_netns_tests::{frames, wait_for};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 #[test] // proves: pause-modes
 fn lossy_class_with_asymmetric_pfc_obeys_but_sends_no_pauses() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed
         .config("speed = \"1M\"\npause = \"asymmetric\"\nlossless = [3]")
         .more("[class.3]\nxoff = 4000")

@@ -12,7 +12,7 @@ use xoff_netns_tests::{Bed, Config, Exit, LaunchOptions, wait_for};
 use xoff_switch::control::Link;
 
 use crate::reload::reload;
-use crate::{BINARY, bed_beside_others, frame};
+use crate::{BINARY, bed, frame};
 
 fn config(bed: &Bed) -> Config {
     bed.config("speed = \"100M\"")
@@ -44,7 +44,7 @@ fn waiting_reload(bed: &Bed) -> Child {
 
 #[test] // proves: reload
 fn reload_from_blocking_file_delays_no_other_request() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&config(&bed));
     let file = switch.config_file();
     replace_by_pipe(&file);
@@ -71,7 +71,7 @@ fn reload_from_blocking_file_delays_no_other_request() {
 }
 
 fn recorded_into(file: PathBuf) -> Exit {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let arguments = ["--record".into(), file.into()].into();
     let switch =
         bed.launch_with(LaunchOptions { arguments, ..LaunchOptions::default() }, &config(&bed)).ready();

@@ -14,7 +14,7 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, decode, frames, wait_for};
 use xoff_switch::control::status::PortStatus;
 use xoff_wire::units::MacAddr;
 
-use crate::{BINARY, bed_beside_others, frame};
+use crate::{BINARY, bed, frame};
 
 const FIELDS: [&str; 9] = [
     "frame.interface_name",
@@ -155,7 +155,7 @@ fn counted(port: &PortStatus) -> [u64; 3] {
 }
 
 fn pauses_in_both_directions(config: &str) {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let defaults = "speed = \"1M\"\nlossless = [3]";
     let thresholds = "[class.3]\nxoff = 4000\nxon = 2000\n";
     let switch = start(&bed, &bed.config(defaults).switch(config).more(thresholds));
@@ -225,7 +225,7 @@ fn capture_contains_frames_of_ports_of_two_workers() {
 
 #[test]
 fn capture_of_drops_contains_frames_with_drop_reasons() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").port(2, "lossless = [3]");
     let switch = start(&bed, &config.more("[class.3]\negress_max = 3001\n"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -256,7 +256,7 @@ fn capture_of_drops_contains_frames_with_drop_reasons() {
 
 #[test]
 fn capture_filters_by_class_control_and_count() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     let of_class = LiveCapture::start(&bed, &switch, &["p2", "--class", "4"]);
@@ -304,7 +304,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
 
 #[test]
 fn capture_of_control_contains_rates_flow_lists_and_lldp() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"1M\"\nlossless = [3, 4]\ngfc_peer = true\nofc_peer = true");
     let config = config.switch("policy = { 3 = \"gfc\", 4 = \"ofc\" }");
     let thresholds = "[class.3]\nxoff = 4000\nxon = 3000\n[class.4]\nxoff = 8000\nxon = 1000\n";
@@ -373,7 +373,7 @@ fn missed_in(file: &Path) -> u64 {
 #[test]
 fn switch_loses_no_frame_to_a_slow_capture_reader() {
     const FRAMES: u32 = 16_000;
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = start(&bed, &bed.config("speed = \"10G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     let mut capture = capture(&bed, &["-w", "-"]);
@@ -402,7 +402,7 @@ fn switch_loses_no_frame_to_a_slow_capture_reader() {
 
 #[test]
 fn at_most_four_captures_run_at_once() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let mut running: Vec<Child> = (0..4).map(|_| capture(&bed, &["-w", "-"])).collect();
     wait_for("all four", || (captures_begun(&switch) == 4).then_some(()));
@@ -433,7 +433,7 @@ fn at_most_four_captures_run_at_once() {
 
 #[test]
 fn capture_is_refused_to_other_users_and_browsers() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let nobody = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
@@ -466,7 +466,7 @@ fn capture_is_refused_to_other_users_and_browsers() {
 
 #[test]
 fn capture_through_socket_file_needs_root() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     let path = directory.path().join("s1.sock");

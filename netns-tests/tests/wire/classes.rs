@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use xoff_netns_tests::{Bed, Host, frames, wait_for};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 const MAPS: &str = "
     default_class = 5
@@ -75,7 +75,7 @@ fn received_classes(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
 #[test] // proves: classification
 fn ingress_port_classifies_each_frame_by_its_trust_setting() {
     const TRUST: [&str; 4] = ["pcp", "dscp", "both", "port"];
-    let bed = bed_beside_others(5).build();
+    let bed = bed(5).build();
     let mut config = bed.config("speed = \"1G\"\nuntagged = [1]");
     for (port, trust) in (1..).zip(TRUST) {
         config = config.port(port, &format!("trust = \"{trust}\"\n{MAPS}"));

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use xoff_netns_tests::{Bed, frames, wait_for};
 use xoff_switch::control::Link;
 
-use crate::{BINARY, bed_beside_others};
+use crate::{BINARY, bed};
 
 const FRAMES: u32 = 20;
 const BYTES: u32 = 204;
@@ -24,7 +24,7 @@ fn xoff_status(bed: &Bed, args: &[&str]) -> Output {
 
 #[test]
 fn status_and_metrics_count_every_frame() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
     let (frames, bytes) = (u64::from(FRAMES), u64::from(FRAMES * BYTES));
@@ -58,7 +58,7 @@ fn status_and_metrics_count_every_frame() {
 
 #[test]
 fn status_commands_print_text_and_json() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
     let (a, b) = (bed.host(1).mac().to_string(), bed.host(2).mac().to_string());
@@ -100,7 +100,7 @@ fn status_commands_print_text_and_json() {
 
 #[test]
 fn status_watch_obeys_keys_on_a_terminal() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let mut command = Command::new("/usr/bin/python3");
     command.args(["-c", include_str!("watch.py"), BINARY, "status", "--watch=200ms"]);
@@ -112,7 +112,7 @@ fn status_watch_obeys_keys_on_a_terminal() {
 
 #[test]
 fn status_under_load_matches_its_json_schema() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"").switch("shadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]");
     let config = config.port(1, "ofc_peer = true").port(2, "gfc_peer = true");
     let more = "[qcn]\ningress = [3]\n[class.3]\nxoff = 20000\nxon = 2000\nwatchdog = \"alert\"\nwatchdog_detect = \"1ms\"\n";
@@ -146,7 +146,7 @@ fn status_under_load_matches_its_json_schema() {
 
 #[test]
 fn status_command_without_switch_suggests_xoff_run() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let Output { status, stderr, .. } = xoff_status(&bed, &[]);
     let message = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(2));
@@ -158,7 +158,7 @@ fn status_command_without_switch_suggests_xoff_run() {
 
 #[test] // proves: link-down
 fn switch_forgets_addresses_of_lost_link_until_it_returns() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
     let link_is = |link| wait_for("the link to change", || (switch.port(1).link == link).then_some(()));

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use serde_json::Value;
-use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{note_lab, unstalled, wait_for};
 
 const KEYS: [&str; 24] = [
     "/lossless/sent",
@@ -40,7 +40,6 @@ const KEYS: [&str; 24] = [
 #[test] // proves: experiments
 fn demo_is_lossless_with_balanced_ledger() {
     unstalled(|| {
-        let _alone = one_bed_at_a_time(super::BINARY);
         let demo = Command::new(super::BINARY).args(["demo", "--json", "--duration", "3s"]).output().unwrap();
         let report: Value =
             serde_json::from_slice(&demo.stdout).expect("the output is not a single JSON object");
@@ -74,7 +73,6 @@ fn namespaces_in_use() -> Vec<u64> {
 
 #[test] // proves: experiments
 fn signal_ends_demo_and_removes_its_namespaces() {
-    let _alone = one_bed_at_a_time(super::BINARY);
     for (command, signal) in [
         (&["demo"][..], Signal::SIGHUP),
         (&["demo"], Signal::SIGTERM),

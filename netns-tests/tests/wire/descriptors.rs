@@ -2,7 +2,7 @@ use std::fs;
 
 use xoff_netns_tests::{LaunchOptions, Switch};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 fn needed(message: &str) -> u64 {
     let (_, rest) = message.split_once("the switch needs ").unwrap_or_else(|| panic!("{message}"));
@@ -19,7 +19,7 @@ fn open(switch: &Switch) -> u64 {
 
 #[test] // proves: check
 fn switch_checks_open_file_limit_before_it_opens_devices() {
-    let bed = bed_beside_others(3).queues(4).build();
+    let bed = bed(3).queues(4).build();
     let config = bed.config("speed = \"1G\"").switch("workers = 2");
     let before: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();
     let exit = bed.launch_with(limited(20, 100), &config).wait();

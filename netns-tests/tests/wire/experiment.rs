@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use xoff_experiments::experiment::{Experiment, VARIANTS, Variant};
-use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{note_lab, unstalled, wait_for};
 
 const KEYS: [&str; 14] = [
     "/lossless/sent",
@@ -44,7 +44,6 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let policy_list = policies.join(",");
     let args = name.split(' ').chain(["--json", "--policy", &policy_list, "--plot"]);
     let mut command = experiment(&args.collect::<Vec<_>>());
-    let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
         // Wait for all twelve namespaces of a routed experiment: then its four routers exist, and their
@@ -355,7 +354,6 @@ fn ecn_experiment_reports_every_mark() {
 #[test]
 fn tcp_experiment_retransmits_drops_of_lossy_class() {
     let args = ["ecn", "--json", "--speed", "50M", "--duration", "3s", "--policy", "lossy-wred"];
-    let _alone = one_bed_at_a_time(super::BINARY);
     let run = experiment(&args).output().unwrap();
     assert!(run.status.success(), "it does what it says of itself: {run:?}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();
@@ -380,10 +378,7 @@ fn same_seed_repeats_traffic_of_shared_memory_experiment() {
     unstalled(|| {
         let args = ["shared-memory", "--json", "--speed", "50M", "--seed", "2", "--policy"];
         let policies = ["pfc-wdrop", "capfc-max-wstop"];
-        let run = {
-            let _alone = one_bed_at_a_time(super::BINARY);
-            experiment(&args).arg(policies.join(",")).output().unwrap()
-        };
+        let run = { experiment(&args).arg(policies.join(",")).output().unwrap() };
         let report: Value = serde_json::from_slice(&run.stdout).unwrap();
         let results = policies.map(|policy| &report["policies"][policy]);
         results.into_iter().for_each(note_lab);
@@ -483,7 +478,6 @@ fn pipeline_rate_below_line_rate_limits_goodput() {
 
 #[test]
 fn interrupted_experiment_leaves_no_namespace() {
-    let _alone = one_bed_at_a_time(super::BINARY);
     let mut run = experiment(&["incast"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let inside = wait_for("hosts and switch to run", || {
         Some(namespaces(run.id())).filter(|inside| inside.len() == 4) // two senders, receiver, switch

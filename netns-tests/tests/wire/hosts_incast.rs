@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use xoff_netns_tests::{note_switch, one_bed_at_a_time, unstalled};
+use xoff_netns_tests::{note_switch, unstalled};
 
 use crate::BINARY;
 
@@ -28,7 +28,6 @@ impl Outcome {
 /// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows them within
 /// seconds; TCP with BBR may not.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
-    let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("incast.toml");
     let network = format!(

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use xoff_netns_tests::{Bed, wait_for};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 const ADDRESSES: u32 = 20_000;
 const CLIENTS: usize = 250;
@@ -32,7 +32,7 @@ fn open_unread_clients(bed: &Bed) -> Vec<TcpStream> {
 
 #[test] // proves: http
 fn http_clients_that_do_not_read_use_bounded_memory() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&many_addresses()));
     let status = switch.status();
     assert_eq!((status.fdb.len(), status.fdb_total, status.fdb_truncated), (1_000, ADDRESSES.into(), true));

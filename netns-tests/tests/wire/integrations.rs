@@ -3,13 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use xoff_netns_tests::one_bed_at_a_time;
-
 /// Debian's Python, which has the packages that tests need.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn assert_pytest_passes(of: &str, tests: &[&str]) {
-    let _alone = one_bed_at_a_time(crate::BINARY);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integrations").join(of);
     let mut command = Command::new(PYTHON);
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(tests);

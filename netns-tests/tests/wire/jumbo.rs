@@ -3,7 +3,7 @@
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 fn patterned(frame: Frame, number: u32, len: usize) -> Vec<u8> {
     let mut bytes = frame.numbered(number).build_len(len);
@@ -39,7 +39,7 @@ fn flood_whole(bed: &Bed, len: usize) {
 
 #[test]
 fn jumbo_frames_cross_switch_in_one_descriptor_each() {
-    let bed = bed_beside_others(3).mtu(3_818).build();
+    let bed = bed(3).mtu(3_818).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 3818"));
     cross_whole(&bed, [60, 1_514, 1_788, 1_792, 1_796, 2_048, 3_831, 3_832]);
     flood_whole(&bed, 3_832);
@@ -48,7 +48,7 @@ fn jumbo_frames_cross_switch_in_one_descriptor_each() {
 
 #[test]
 fn jumbo_frames_cross_switch_in_several_descriptors_each() {
-    let bed = bed_beside_others(3).mtu(9_000).build();
+    let bed = bed(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     cross_whole(
         &bed,
@@ -60,7 +60,7 @@ fn jumbo_frames_cross_switch_in_several_descriptors_each() {
 
 #[test]
 fn ports_add_and_remove_vlan_tags_of_jumbo_frames() {
-    let bed = bed_beside_others(2).mtu(9_000).build();
+    let bed = bed(2).mtu(9_000).build();
     let config =
         bed.config("speed = \"1G\"\nmtu = 9000").port(2, "untagged = []\ntagged = [1]\npvid = \"none\"");
     let switch = bed.start(&config);
@@ -86,7 +86,7 @@ fn ports_add_and_remove_vlan_tags_of_jumbo_frames() {
 
 #[test]
 fn port_drops_frames_above_its_own_mtu_at_ingress_and_egress() {
-    let bed = bed_beside_others(3).mtu(9_000).build();
+    let bed = bed(3).mtu(9_000).build();
     let switch =
         bed.start(&bed.config("speed = \"1G\"\nmtu = 9000").port(2, "mtu = 2000").port(3, "mtu = 1500"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -116,7 +116,7 @@ fn port_drops_frames_above_its_own_mtu_at_ingress_and_egress() {
 
 #[test]
 fn hosts_exchange_large_pings_with_jumbo_frames() {
-    let bed = bed_beside_others(2).ipv6().mtu(9_000).build();
+    let bed = bed(2).ipv6().mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     let (a, b) = (bed.host(1), bed.host(2));
     for (address, bytes) in [(b.ipv4().to_string(), "8972"), (b.ipv6().to_string(), "8952")] {
@@ -132,7 +132,7 @@ fn frames_above_receive_chunk_or_mtu_are_dropped_and_counted() {
     for ((device_mtu, chunk), receive) in
         sizes.into_iter().flat_map(|size| [(size, "whole"), (size, "small")])
     {
-        let bed = bed_beside_others(2).mtu(device_mtu).build();
+        let bed = bed(2).mtu(device_mtu).build();
         let mtu = if chunk == 1_792 { 1_500 } else { 3_000 };
         let memory = format!("[memory]\nreceive_chunks = \"{receive}\"\n");
         let switch = bed.start(&bed.config(&format!("speed = \"1G\"\nmtu = {mtu}")).more(&memory));

@@ -1,27 +1,24 @@
 // This file proves promises of SPECIFICATION.md: lab-account
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::Flock;
 use serde_json::Value;
 use tempfile::TempDir;
-use xoff_netns_tests::one_bed_at_a_time;
 
 pub(super) const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
 
 pub(super) struct Workspace {
     pub(super) directory: TempDir,
-    _alone: Flock<File>,
 }
 
 impl Workspace {
     pub(super) fn new() -> Workspace {
-        Workspace { directory: tempfile::tempdir().unwrap(), _alone: one_bed_at_a_time(super::BINARY) }
+        Workspace { directory: tempfile::tempdir().unwrap() }
     }
 
     pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {

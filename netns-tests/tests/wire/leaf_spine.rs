@@ -2,8 +2,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use xoff_netns_tests::one_bed_at_a_time;
-
 use crate::BINARY;
 
 /// Runs a script in a fabric with its own prefix of namespaces, so that a later run can remove leftovers.
@@ -26,7 +24,6 @@ impl Drop for FabricGuard {
 
 #[test] // proves: route-mirror
 fn frr_fabric_forwards_after_loss_of_a_link_and_of_daemons() {
-    let _alone = one_bed_at_a_time(BINARY);
     let _down = FabricGuard;
     for name in ["up.sh", "check.sh"] {
         let Output { status, stdout, stderr } = script(name);

@@ -7,7 +7,7 @@ use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, Switch, wait_for};
 use xoff_wire::units::MacAddr;
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 fn learned_ports(switch: &Switch, mac: MacAddr) -> Vec<String> {
     switch.status().fdb.into_iter().filter(|entry| entry.mac == mac.to_string()).map(|it| it.port).collect()
@@ -28,7 +28,7 @@ fn has_arrived(host: &Host, number: u32) -> bool {
 
 #[test]
 fn frames_to_unknown_or_aged_addresses_are_flooded() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"1s\""));
     let (a, b) = (bed.host(1), bed.host(2));
     assert_eq!(receivers(&bed, b.mac(), 1), [2, 3]);
@@ -48,7 +48,7 @@ fn frames_to_unknown_or_aged_addresses_are_flooded() {
 
 #[test]
 fn address_that_keeps_sending_does_not_age() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"2s\""));
     let (a, b) = (bed.host(1), bed.host(2));
     for number in 0..12 {
@@ -62,7 +62,7 @@ fn address_that_keeps_sending_does_not_age() {
 
 #[test]
 fn moved_host_is_relearned_at_its_new_port() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     let station = MacAddr([2, 0, 0, 0, 9, 9]);
@@ -79,7 +79,7 @@ fn moved_host_is_relearned_at_its_new_port() {
 
 #[test]
 fn invalid_source_address_is_not_learned() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learning = false"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     b.send(frame(b, a, 0, 1));
@@ -96,7 +96,7 @@ fn invalid_source_address_is_not_learned() {
 
 #[test]
 fn static_address_never_moves_to_another_port() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let b = bed.host(2).mac();
     let entry = format!("[[fdb.static]]\nmac = \"{b}\"\nport = \"p3\"");
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&entry));

@@ -11,7 +11,7 @@ use xoff_switch::control::status::{LldpStatus, NeighborStatus};
 use xoff_wire::lldp::{Id, LEN_MAX, NEAREST_BRIDGE, Tlv, Writer};
 use xoff_wire::units::MacAddr;
 
-use crate::{BINARY, bed_beside_others};
+use crate::{BINARY, bed};
 
 pub(crate) fn is_lldp(frame: &[u8]) -> bool {
     frame.starts_with(&NEAREST_BRIDGE.0) && frame[12..14] == [0x88, 0xcc]
@@ -91,7 +91,7 @@ impl Drop for Lldpd {
 
 #[test]
 fn lldpd_and_switch_list_each_other_as_neighbors() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let more = "name = \"leaf1\"";
     let config = bed.config("lldp = true\nspeed = \"100M\"\nlossless = [3, 4]").switch(more);
     let lldpd = Lldpd::start(bed.host(1).namespace(), "eth0");
@@ -133,7 +133,7 @@ fn lldpd_and_switch_list_each_other_as_neighbors() {
 
 #[test]
 fn lldpd_at_host_interface_reaches_the_neighbor() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let kernel = bed.far_namespace();
     let netns = kernel.entrance().join("net");
     let router = format!("[router]\nnetns = {:?}\n", netns.to_str().unwrap());
@@ -170,7 +170,7 @@ fn status_of(bed: &Bed, arguments: &[&str]) -> std::process::Output {
 
 #[test]
 fn tshark_and_scapy_read_all_fields_of_lldpdus() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let config = bed
         .config("lldp = true\ndcbx = \"willing\"\nofc_peer = true\nspeed = \"100M\"")
         .more("[class.0]\nweight = 300\n[class.7]\nweight = \"strict\"")
@@ -223,7 +223,7 @@ fn tshark_and_scapy_read_all_fields_of_lldpdus() {
 
 #[test] // proves: dcbx
 fn both_switches_of_a_link_report_a_pfc_mismatch() {
-    let bed = bed_beside_others(2).far(1).build();
+    let bed = bed(2).far(1).build();
     let near = bed.start(&bed.config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3]"));
     let far = bed.start_far(&bed.far_config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3, 4]"));
     let there = neighbor(&near, 2);
@@ -249,7 +249,7 @@ fn both_switches_of_a_link_report_a_pfc_mismatch() {
 
 #[test] // proves: dcbx
 fn automatic_ofc_and_gfc_settings_follow_lldp_neighbor() {
-    let bed = bed_beside_others(2).far(1).build();
+    let bed = bed(2).far(1).build();
     let auto = "lldp = true\nspeed = \"100M\"\nofc_peer = \"auto\"\ngfc_peer = \"auto\"";
     let near = bed.start(&bed.config(auto));
     let understands_flows = |switch: &Switch| switch.class(2, 3).flows.is_some();
@@ -268,7 +268,7 @@ fn automatic_ofc_and_gfc_settings_follow_lldp_neighbor() {
 
 #[test] // proves: dcbx
 fn willing_port_adopts_pfc_classes_of_its_neighbor() {
-    let bed = bed_beside_others(2).far(1).build();
+    let bed = bed(2).far(1).build();
     let willing = "lldp = true\nspeed = \"100M\"";
     let near = bed.start(&bed.config(willing).port(2, "lossless = [3, 4]\ndcbx = \"willing\""));
     let far = bed.start_far(&bed.far_config(willing).port(2, "lossless = [4, 5]"));
@@ -283,7 +283,7 @@ fn willing_port_adopts_pfc_classes_of_its_neighbor() {
 
 #[test] // proves: lldp, configuration
 fn lldp_neighbors_in_a_flood_are_bounded_and_counted() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let switch = bed.start(&bed.config("lldp = true\nspeed = \"100M\""));
     let host = bed.host(1);
     let evil = [Tlv::SystemName(b"\x1b]0;owned\x07"), Tlv::Other(7, b"odd")];
@@ -327,7 +327,7 @@ fn lldp_neighbors_in_a_flood_are_bounded_and_counted() {
 
 #[test]
 fn port_with_disabled_lldp_sends_and_receives_no_lldpdu() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("lldp = true\nspeed = \"100M\"").port(1, "lldp = false");
     let switch = bed.start(&config);
     bed.host(2).tap().wait(1, is_lldp);
@@ -357,7 +357,7 @@ fn lldp_without_neighbors(switch: &Switch) -> LldpStatus {
 
 #[test]
 fn capture_contains_lldp_frames() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("lldp.pcapng");
     let switch = bed.start(&bed.config("lldp = true\nspeed = \"100M\""));

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use xoff_netns_tests::{Bed, LaunchOptions, Switch, wait_for};
 use xoff_switch::control::Link;
 
-use crate::bed_beside_others;
+use crate::bed;
 
 fn send_garbage(bed: &Bed) {
     let send = || {
@@ -27,7 +27,7 @@ fn lines_dropped(switch: &Switch) -> Option<u64> {
 }
 
 fn assert_works_with_log(stderr: impl Into<Stdio>) {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"1G\"").switch("log = \"debug\"");
     let options = LaunchOptions { stderr: Some(stderr.into()), ..LaunchOptions::default() };
     let switch = bed.launch_with(options, &config).ready();
@@ -57,7 +57,7 @@ fn small_pipe() -> (PipeReader, Stdio) {
 /// More lines than the pipe holds are logged, and none is read.
 #[test]
 fn log_page_is_complete_although_nobody_reads_the_log() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let (reader, writer) = small_pipe();
     let options = LaunchOptions { stderr: Some(writer), ..LaunchOptions::default() };
     let switch = bed.launch_with(options, &bed.config("speed = \"1G\"")).ready();

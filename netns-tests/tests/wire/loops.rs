@@ -3,11 +3,11 @@ use std::process::Command;
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
-use crate::bed_beside_others;
+use crate::bed;
 
 #[test] // proves: floods
 fn loop_between_ports_is_detected_and_blocked() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     for line in ["link add loop0 type veth peer name loop1", "link set loop0 up", "link set loop1 up"] {
         let done = bed
             .namespace()
@@ -38,7 +38,7 @@ fn loop_between_ports_is_detected_and_blocked() {
 #[test] // proves: floods
 fn storm_limit_drops_only_excess_flooded_frames() {
     const FRAMES: u32 = 2_000;
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"1G\"").port(1, "storm_limit = { broadcast = \"1M\" }");
     let switch = bed.start(&config);
     let (a, b) = (bed.host(1), bed.host(2));

@@ -98,10 +98,6 @@ fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }
 
-fn bed_beside_others(hosts: u8) -> Plan {
-    bed(hosts).beside_others()
-}
-
 /// Settings that keep streams of large frames lossless on a loaded virtual machine.
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use xoff_netns_tests::{Bed, Config};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 fn printed_bytes(bed: &Bed, config: &Config) -> u64 {
     let directory = tempfile::TempDir::new().unwrap();
@@ -20,7 +20,7 @@ fn printed_bytes(bed: &Bed, config: &Config) -> u64 {
 
 #[track_caller]
 fn assert_printed_matches_used(ports: u8, queues: u32, change: impl Fn(Config) -> Config) {
-    let bed = bed_beside_others(ports).mtu(3_000).queues(queues).build();
+    let bed = bed(ports).mtu(3_000).queues(queues).build();
     let config = change(bed.config("speed = \"1G\""));
     let switch = bed.start(&config);
     let (printed, taken) = (printed_bytes(&bed, &config), switch.resident_bytes());

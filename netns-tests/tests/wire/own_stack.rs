@@ -12,7 +12,7 @@ use xoff_netns_tests::{Bed, Config, Switch, wait_for};
 use xoff_switch::control::Link;
 
 use crate::device_returns::{await_removal, await_return, recreate_wire};
-use crate::{BINARY, bed_beside_others, frame};
+use crate::{BINARY, bed, frame};
 
 fn ip(bed: &Bed, words: &str) -> String {
     let output = bed.namespace().output(Command::new("ip").args(words.split(' '))).unwrap();
@@ -21,7 +21,7 @@ fn ip(bed: &Bed, words: &str) -> String {
 }
 
 fn with_ipv6() -> Bed {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     ip(&bed, "link set p1 down");
     for device in ["p1", "default"] {
         bed.namespace().sysctl(&format!("ipv6/conf/{device}/disable_ipv6"), "0").unwrap();
@@ -66,7 +66,7 @@ fn kernel_sends_nothing_on_a_port_of_the_switch() {
 
 #[test]
 fn egress_filter_removed_by_others_is_attached_again() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = start(&bed);
     let tc = |words: &str| {
         let output = bed.namespace().output(Command::new("tc").args(words.split(' '))).unwrap();
@@ -196,7 +196,7 @@ fn refused_by_both(bed: &Bed, config: &Config) -> String {
 
 #[test] // proves: check
 fn device_that_the_machine_needs_is_refused_as_port() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"1G\"");
     let refused = |config: &Config, words: &[&str]| {
         let message = refused_by_both(&bed, config);

@@ -3,7 +3,7 @@ use std::process::Command;
 use xoff_lab::{Lab, VethOptions};
 use xoff_netns_tests::{Bed, Traffic, frames, stream};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page.py");
 const NEAR: [u8; 4] = [10, 99, 0, 1];
@@ -17,7 +17,7 @@ fn get(bed: &Bed, arguments: &[&str]) -> String {
 
 #[test] // proves: http, log
 fn browser_gets_live_page_and_curl_gets_list_of_paths() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let at = "http://127.0.0.1:9464";
     assert!(get(&bed, &[at]).starts_with("xoff\n/ "));
@@ -42,7 +42,7 @@ fn browser_gets_live_page_and_curl_gets_list_of_paths() {
 
 #[test] // proves: http
 fn live_page_shows_pause_chain_by_keyboard() {
-    let bed = bed_beside_others(3).far(1).build();
+    let bed = bed(3).far(1).build();
     let mut lab = Lab::new();
     let ends =
         (bed.namespace().end("look").address(NEAR, 24), bed.far_namespace().end("look").address(FAR, 24));

@@ -7,11 +7,11 @@ use xoff_switch::control::mailbox::Request;
 use xoff_switch::run::{self, Privileges};
 use xoff_wire::units::{Class, PortId};
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 #[test]
 fn panicking_worker_sends_xon_for_paused_classes() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     let text = bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000").to_string();
     let config = Config::from_toml("switch.toml", &text, Machine::default()).unwrap();

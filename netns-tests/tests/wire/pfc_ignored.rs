@@ -6,13 +6,13 @@ use xoff_netns_tests::frames::{self, Frame, MAC_CONTROL, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Switch, wait_for};
 use xoff_wire::units::MacAddr;
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 const ALL_AT_MAXIMUM: [(u8, u16); 8] =
     [(0, 65535), (1, 65535), (2, 65535), (3, 65535), (4, 65535), (5, 65535), (6, 65535), (7, 65535)];
 
 fn start(defaults: &str) -> (Bed, Switch) {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config(&format!("speed = \"1M\"\n{defaults}")));
     (bed, switch)
 }

@@ -7,7 +7,7 @@ use xoff_netns_tests::frames::{self, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Switch, decode, wait_for};
 use xoff_wire::units::MacAddr;
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 /// Duration of a pause of 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_micros(33_553_920);
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";
 
 fn start(defaults: &str) -> (Bed, Switch) {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let defaults = format!("speed = \"1M\"\nlossless = [3, 4]\n{defaults}");
     let config = bed.config(&defaults).more(&format!("[class.3]\n{CLASS}[class.4]\n{CLASS}"));
     let switch = bed.start(&config);
@@ -123,7 +123,7 @@ fn pause_is_refreshed_before_its_expiry() {
 
 #[test] // proves: pause-modes
 fn port_with_802_3x_pauses_all_classes_of_its_peer() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"1M\"").port(1, "pause = \"802.3x\"").more("[class.3]\nxoff = 4000");
     let switch = bed.start(&config);
     send_pfc(&bed, &switch, &[(3, u16::MAX)]);

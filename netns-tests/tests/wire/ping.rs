@@ -1,8 +1,8 @@
-use crate::bed_beside_others;
+use crate::bed;
 
 #[test] // proves: bridging
 fn hosts_ping_over_ipv4_and_ipv6() {
-    let bed = bed_beside_others(3).ipv6().build();
+    let bed = bed(3).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     for (from, to) in [(1, 2), (2, 3), (3, 1)] {
         let (from, to) = (bed.host(from), bed.host(to));
@@ -14,7 +14,7 @@ fn hosts_ping_over_ipv4_and_ipv6() {
 
 #[test]
 fn switch_forwards_longest_and_fragmented_pings() {
-    let bed = bed_beside_others(2).ipv6().build();
+    let bed = bed(2).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     for bytes in ["1472", "8000"] {

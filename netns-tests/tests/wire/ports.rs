@@ -5,11 +5,11 @@ use xoff_netns_tests::wait_for;
 use xoff_traffic::emit::{Link, Timing, emit};
 use xoff_wire::units::{MacAddr, Nanos};
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 #[test] // proves: bridging
 fn addresses_beyond_limit_of_port_are_not_learned() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learn_limit = 3"));
     let (a, b) = (bed.host(1), bed.host(2));
     let station = |number: u32| MacAddr([2, 0, 0, 0, 8, u8::try_from(number).unwrap()]);
@@ -26,7 +26,7 @@ fn addresses_beyond_limit_of_port_are_not_learned() {
 
 #[test] // proves: verdict
 fn verdict_is_not_kept_after_a_device_drops_a_frame() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     // Lower the peer's MTU, so that the veth drops longer frames.
     bed.host(1).run("ip", &["link", "set", "eth0", "mtu", "1000"]);
@@ -48,7 +48,7 @@ fn verdict_is_not_kept_after_a_device_drops_a_frame() {
 
 #[test] // proves: bridging
 fn isolated_ports_do_not_reach_each_other() {
-    let bed = bed_beside_others(4).build();
+    let bed = bed(4).build();
     let config = bed.config("speed = \"1G\"").port(2, "isolated = true").port(3, "isolated = true");
     let switch = bed.start(&config);
     for from in 1..=4 {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use xoff_netns_tests::{Bed, Switch, wait_for};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 /// Capability mask of CAP_NET_ADMIN (12).
 const OWNER: &str = "0000000000001000";
@@ -111,17 +111,17 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
 
 #[test]
 fn each_switch_thread_keeps_only_privileges_that_it_needs() {
-    assert_works(&bed_beside_others(2).build(), "", "0");
+    assert_works(&bed(2).build(), "", "0");
 }
 
 #[test]
 fn switch_process_runs_as_the_configured_user() {
-    assert_works(&bed_beside_others(2).build(), "user = \"nobody\"", "65534");
+    assert_works(&bed(2).build(), "user = \"nobody\"", "65534");
 }
 
 #[test]
 fn configuration_with_unknown_user_is_refused() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let exit = bed.launch(&bed.config("speed = \"1G\"").switch("user = \"no.such.user\"")).wait();
     assert_eq!(exit.status.code(), Some(2));
     assert!(exit.stderr.contains("there is no such user on this machine"), "{}", exit.stderr);

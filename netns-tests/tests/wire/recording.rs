@@ -9,7 +9,7 @@ use xoff_netns_tests::{Bed, Config, LaunchOptions, Switch, wait_for};
 use xoff_recording::{Ending, Outcome, replay};
 
 use crate::reload::reload;
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
 
@@ -31,7 +31,7 @@ fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
 
 #[test]
 fn recording_of_pfc_run_replays_identically() {
-    let (bed, directory) = (bed_beside_others(3).build(), TempDir::new().unwrap());
+    let (bed, directory) = (bed(3).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").more(CLASS);
     let (switch, file) = recorded(&bed, &config, &directory);
     let switch = switch.ready();
@@ -87,7 +87,7 @@ fn recording_of_pfc_run_replays_identically() {
 
 #[test]
 fn reload_of_switch_ends_its_recording() {
-    let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
+    let (bed, directory) = (bed(2).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").more(CLASS);
     let (switch, file) = recorded(&bed, &config, &directory);
     let switch = switch.ready();
@@ -114,7 +114,7 @@ fn reload_of_switch_ends_its_recording() {
 
 #[test]
 fn recording_of_switch_with_two_workers_is_refused() {
-    let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
+    let (bed, directory) = (bed(2).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").switch("workers = 2");
     let (switch, _) = recorded(&bed, &config, &directory);
     let exit = switch.wait();

@@ -1,7 +1,7 @@
 use pnet_packet::ipv4::{self, Ipv4Packet};
 use xoff_netns_tests::{decode, frames};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 const MAPS: &str = "
     rewrite_pcp = [7, 6, 5, 4, 3, 2, 1, 0]
@@ -10,7 +10,7 @@ const MAPS: &str = "
 
 #[test] // proves: classification
 fn rewritten_pcp_and_dscp_follow_class_of_frame() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let tagged = format!("{MAPS}\nuntagged = []\ntagged = [1]\npvid = \"none\"");
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS).port(3, &tagged));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -37,7 +37,7 @@ fn rewritten_pcp_and_dscp_follow_class_of_frame() {
 
 #[test]
 fn rewriting_dscp_keeps_checksum_valid_and_ecn_unchanged() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS));
     let (a, b) = (bed.host(1), bed.host(2));
     for ecn in 0..4 {
@@ -60,7 +60,7 @@ fn rewriting_dscp_keeps_checksum_valid_and_ecn_unchanged() {
 
 #[test]
 fn hosts_accept_rewritten_packets() {
-    let bed = bed_beside_others(2).ipv6().build();
+    let bed = bed(2).ipv6().build();
     let switch = bed.start(&bed.config(&format!("speed = \"1G\"\n{MAPS}")));
     let (a, b) = (bed.host(1), bed.host(2));
     for tos in ["0x00", "0x68", "0xb8"] {

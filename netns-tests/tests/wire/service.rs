@@ -4,11 +4,11 @@ use std::os::unix::net::UnixDatagram;
 
 use xoff_netns_tests::{LaunchOptions, PATIENCE};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 #[test] // proves: start-stop
 fn service_manager_gets_all_notifications_of_the_switch() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();

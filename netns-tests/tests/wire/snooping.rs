@@ -8,7 +8,7 @@ use xoff_switch::control::status::MulticastVlanStatus;
 use xoff_wire::units::MacAddr;
 
 use crate::reload::reload;
-use crate::{BINARY, bed_beside_others};
+use crate::{BINARY, bed};
 
 /// Script that sends general IGMPv2 and MLDv1 queries with response times of 100 ms, and an IGMPv2 query for
 /// 239.1.2.3.
@@ -94,7 +94,7 @@ fn wait_for_ports(switch: &Switch, ports: &[&str]) {
 
 #[test]
 fn multicast_traffic_reaches_only_ports_with_group_members() {
-    let bed = bed_beside_others(4).ipv6().build();
+    let bed = bed(4).ipv6().build();
     let config = |more: &str| {
         bed.config("speed = \"1G\"")
             .switch("workers = 2")

@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use xoff_netns_tests::{Bed, Config};
 
-use crate::{BINARY, bed_beside_others};
+use crate::{BINARY, bed};
 
 fn devices(bed: &Bed) -> String {
     let mut ip = Command::new("ip");
@@ -33,7 +33,7 @@ fn assert_refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str])
 
 #[test]
 fn start_with_missing_device_is_refused() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"1G\"").more("[[port]]\nname = \"p9\"\ndevice = \"nosuch\"");
     assert_start_refused(&bed, &config, &["no interface nosuch", "ip link"]);
     bed.assert_no_drops();
@@ -41,7 +41,7 @@ fn start_with_missing_device_is_refused() {
 
 #[test]
 fn start_with_missing_queue_is_refused() {
-    let bed = bed_beside_others(2).queues(2).build();
+    let bed = bed(2).queues(2).build();
     let config = bed.config("speed = \"1G\"").port(2, "queues = [0, 2]");
     assert_start_refused(&bed, &config, &["p2 has 2 hardware queues (0 to 1), but no queue 2"]);
     bed.assert_no_drops();
@@ -49,7 +49,7 @@ fn start_with_missing_queue_is_refused() {
 
 #[test] // proves: workers
 fn start_with_missing_core_is_refused() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed.config("speed = \"1G\"").switch("workers = [{ core = 1023, ports = [\"p1\", \"p2\"] }]");
     assert_start_refused(
         &bed,
@@ -61,7 +61,7 @@ fn start_with_missing_core_is_refused() {
 
 #[test]
 fn start_with_mtu_above_that_of_device_is_refused() {
-    let bed = bed_beside_others(2).mtu(1_600).build();
+    let bed = bed(2).mtu(1_600).build();
     let config = bed.config("speed = \"1G\"\nmtu = 1600").port(2, "mtu = 1601");
     assert_start_refused(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601", ".toml:"]);
     bed.assert_no_drops();
@@ -69,7 +69,7 @@ fn start_with_mtu_above_that_of_device_is_refused() {
 
 #[test] // proves: check, start-stop
 fn start_with_device_of_another_switch_is_refused() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let two_of_them = bed.config("speed = \"1G\"");
     let first = bed.start(&two_of_them);
     let second = bed.config("speed = \"1G\"").switch("http = \"127.0.0.1:9465\"");
@@ -81,7 +81,7 @@ fn start_with_device_of_another_switch_is_refused() {
 
 #[test]
 fn start_with_http_address_in_use_is_refused() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let taken = bed.namespace().run(|| TcpListener::bind("127.0.0.1:9464")).unwrap();
     let config = bed.config("speed = \"1G\"");
     assert_start_refused(&bed, &config, &["cannot serve metrics and status on 127.0.0.1:9464", "`http`"]);
@@ -91,7 +91,7 @@ fn start_with_http_address_in_use_is_refused() {
 
 #[test]
 fn start_without_privileges_names_the_missing_ones() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
     fs::write(&file, bed.config("speed = \"1G\"").to_string()).unwrap();
@@ -119,7 +119,7 @@ fn start_without_privileges_names_the_missing_ones() {
 
 #[test]
 fn failed_start_names_all_errors_of_configuration() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let config = bed
         .config("sped = \"1G\"")
         .port(1, "mtu = 70000\nspeed = \"fast\"")
@@ -142,7 +142,7 @@ fn failed_start_names_all_errors_of_configuration() {
 
 #[test]
 fn failed_start_names_missing_configuration_file() {
-    let bed = bed_beside_others(1).build();
+    let bed = bed(1).build();
     let mut command = Command::new(BINARY);
     let output = bed.namespace().output(command.args(["run", "nosuch.toml"])).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

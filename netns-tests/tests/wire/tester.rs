@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_netns_tests::frames::pfc_time;
-use xoff_netns_tests::{Config, Host, Switch, Tap, dies_with_us, one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{Config, Host, Switch, Tap, dies_with_us, unstalled, wait_for};
 use xoff_wire::units::MacAddr;
 
 use crate::BINARY;
@@ -48,7 +48,6 @@ fn examine(tester: &Namespace, speed: &str, arguments: &[&str]) -> (Option<i32>,
 
 #[test] // proves: conformance
 fn xoff_switch_passes_receive_and_send_cases_of_tester() {
-    let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
     let config = Config::new(PORTS, "speed = \"100M\"\nlossless = [3, 5]").switch("stall_budget = \"100ms\"");
@@ -66,7 +65,6 @@ fn xoff_switch_passes_receive_and_send_cases_of_tester() {
 
 #[test] // proves: conformance
 fn tester_without_switch_between_its_ports_fails_at_start() {
-    let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, _device) = cabled(&mut lab);
     let (code, _, log) = examine(&tester, "100M", &[]);
@@ -76,7 +74,6 @@ fn tester_without_switch_between_its_ports_fails_at_start() {
 
 #[test] // proves: conformance
 fn tester_obeys_pause_that_outlasts_a_test_case() {
-    let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
     unstalled(|| {
@@ -95,7 +92,6 @@ fn tester_obeys_pause_that_outlasts_a_test_case() {
 
 #[test] // proves: conformance
 fn stopped_tester_leaves_no_class_paused() {
-    let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
     let ip = |words: &str| {

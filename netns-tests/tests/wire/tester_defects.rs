@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use xoff_netns_tests::one_bed_at_a_time;
-
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
 
@@ -21,7 +19,6 @@ const DEFECTS: [&str; 8] = [
 
 #[test] // proves: conformance
 fn no_defect_of_reference_switch_passes_its_test_case() {
-    let _alone = one_bed_at_a_time(super::BINARY);
     let mut script = Command::new("/usr/bin/python3");
     script.args(["-c", SCRIPT, "--xoff", super::BINARY, "--reference", REFERENCE]);
     let output = script.args(DEFECTS).output().unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use tempfile::TempDir;
 use xoff_lab::{Lab, Namespace, VethOptions};
-use xoff_netns_tests::{Host, dies_with_us, one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{Host, dies_with_us, unstalled, wait_for};
 use xoff_traffic::emit::{Link, Timing, emit};
 use xoff_wire::units::{MacAddr, Nanos};
 
@@ -66,7 +66,6 @@ impl Drop for Agent {
 
 #[test] // proves: conformance
 fn nic_fails_without_agent_and_passes_with_it() {
-    let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let host = cabled(&mut lab);
     assert_eq!(verdict(&host, "receive.expiry").0, "fail");
@@ -76,7 +75,6 @@ fn nic_fails_without_agent_and_passes_with_it() {
 
 #[test] // proves: conformance
 fn nic_without_pfc_passes_unless_it_drops() {
-    let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let host = cabled(&mut lab);
     let (found, reason) = verdict(&host, "send.before-loss");
@@ -104,7 +102,6 @@ fn nic_without_pfc_passes_unless_it_drops() {
 
 #[test] // proves: conformance
 fn agent_that_pauses_for_slow_program_passes() {
-    let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let host = cabled(&mut lab);
     let _agent = Agent::start(&host, &["--pause-above", "100KB"]);
@@ -122,7 +119,6 @@ fn agent_that_pauses_for_slow_program_passes() {
 /// The reference switch stands between eth0 and its peer, so the tester sees its PFC as that of the NIC.
 #[test] // proves: conformance
 fn nic_with_wrong_pfc_fails() {
-    let _alone = one_bed_at_a_time(BINARY);
     for (defect, case) in [("other-opcode", "send.format"), ("source-zero", "send.source")] {
         let mut lab = Lab::new();
         let (host, inside) = (lab.namespace("host").unwrap(), lab.namespace("inside").unwrap());

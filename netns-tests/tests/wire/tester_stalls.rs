@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use xoff_lab::{Lab, Namespace};
-use xoff_netns_tests::{dies_with_us, one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{dies_with_us, unstalled, wait_for};
 
 use crate::BINARY;
 use crate::tester::cabled;
@@ -64,7 +64,6 @@ fn examine_with_stops(options: &[&str]) -> Value {
 
 #[test] // proves: conformance
 fn tester_process_stopped_in_a_case_keeps_arrival_times() {
-    let _alone = one_bed_at_a_time(BINARY);
     for (options, verdict) in [(&[][..], "pass"), (&["--defect", "quantum-half"], "fail")] {
         unstalled(|| {
             let report = examine_with_stops(options);

@@ -1,7 +1,7 @@
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
 use xoff_switch::control::status::IngressStatus;
 
-use crate::bed_beside_others;
+use crate::bed;
 
 const CLASS: u8 = 3;
 /// Setting with a speed at which a pause lasts 3.4 s.
@@ -9,7 +9,7 @@ const SLOW: &str = "speed = \"10M\"";
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
 fn start_paused() -> (Bed, Switch) {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));
     for number in [2, 3] {
         let host = bed.host(number);

@@ -1,7 +1,7 @@
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, wait_for};
 
-use crate::bed_beside_others;
+use crate::bed;
 
 fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
     let received = bed.host(host).tap().all();
@@ -17,7 +17,7 @@ fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
 
 #[test] // proves: bridging
 fn frames_reach_only_ports_of_their_vlan() {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let list = |low: u16, high: u16| format!("tagged = [\"{low}-{high}\"]\nuntagged = []\npvid = \"none\"");
     let config = bed
         .config("speed = \"1G\"")
@@ -47,7 +47,7 @@ fn frames_reach_only_ports_of_their_vlan() {
 
 #[test] // proves: bridging
 fn ports_add_and_remove_vlan_tags() {
-    let bed = bed_beside_others(4).build();
+    let bed = bed(4).build();
     let config = bed
         .config("speed = \"1G\"")
         .port(1, "pvid = 10\nuntagged = [10]")
@@ -91,7 +91,7 @@ fn ports_add_and_remove_vlan_tags() {
 
 #[test] // proves: classification
 fn frames_with_priority_or_service_tags_are_forwarded() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     let frames = [
@@ -115,7 +115,7 @@ fn frames_with_priority_or_service_tags_are_forwarded() {
 /// A veth device accepts one VLAN tag beyond its MTU.
 #[test] // proves: classification
 fn longest_frame_with_two_vlan_tags_is_forwarded() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));
     let (a, b) = (bed.host(1), bed.host(2));
     // Raise the MTU by a tag's 4 bytes: beyond the MTU, a packet socket accepts 802.1Q tags, but no service tag.

@@ -1,9 +1,9 @@
 use xoff_netns_tests::{frames, wait_for};
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 fn order(queue: &str) -> Vec<u32> {
-    let bed = bed_beside_others(3).build();
+    let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(&format!("[class.3]\nqueue = \"{queue}\"")));
     let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
     sink.send(frame(sink, a, 0, 0)); // learned

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use xoff_netns_tests::{one_bed_at_a_time, unstalled, wait_for};
+use xoff_netns_tests::{unstalled, wait_for};
 
 use super::{SLOW, await_namespaces_unused, compare, namespaces, number, threads};
 use crate::BINARY;
@@ -32,7 +32,6 @@ fn report_of_routed_cascade_experiment_contains_every_step() {
 /// The copy of `xoff` is in a directory that other users cannot enter. The caller has a group that the routing daemons must not get.
 #[test] // proves: cascade
 fn killed_routed_experiment_leaves_no_routing_daemon() {
-    let _alone = one_bed_at_a_time(BINARY);
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     let program = place.path().join("xoff");
     fs::copy(BINARY, &program).unwrap();
