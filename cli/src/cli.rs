@@ -1,10 +1,13 @@
+use std::ffi::c_int;
 use std::fmt::Display;
+use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use miette::miette;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use xoff_config::quantity;
 #[cfg(feature = "experiments")]
 use xoff_experiments::scenario::SEED_MAX;
@@ -67,6 +70,21 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
+/// Returns the signals that end a command: SIGINT, SIGTERM, and SIGHUP unless its parent ignored SIGHUP, as `nohup` does.
+#[must_use]
+pub fn ending_signals() -> Vec<c_int> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let all = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    all.filter(|&signal| signal != SIGHUP || !ignores(&status, SIGHUP)).collect()
+}
+
+/// Returns whether a process with this `/proc/PID/status` ignores the signal: bit n - 1 of `SigIgn` is signal n.
+fn ignores(status: &str, signal: c_int) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Prints on standard output. Returns no error if the reader of a pipe has closed it.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
@@ -122,6 +140,13 @@ mod tests {
         for bad in ["2", "601", "-3", "x", "5000000000"] {
             assert_eq!(seconds(bad), Err("the value must be a whole number from 3 to 600".into()), "{bad}");
         }
+    }
+
+    #[test]
+    fn ignored_signals_are_read_from_status() {
+        let status = "SigBlk:\t0000000000000001\nSigIgn:\t0000000000001002\nSigCgt:\t0000000000000001\n";
+        assert!(!ignores(status, SIGHUP) && ignores(status, SIGINT) && !ignores(status, SIGTERM));
+        assert!(ignores("SigIgn:\t0000000000000001\n", SIGHUP) && !ignores("", SIGHUP));
     }
 
     #[test]

@@ -2,7 +2,8 @@ use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 
 use miette::IntoDiagnostic as _;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use nix::sys::signal::Signal;
+use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 use xoff_config::shell::HttpAt;
 use xoff_config::written::grouped;
@@ -23,7 +24,8 @@ const EXIT_CONTROL_ENDED: u8 = 4;
 
 /// Run a switch from a configuration until it gets a signal.
 ///
-/// SIGINT, SIGTERM and SIGHUP end the switch; with `sighup = "reload"`, SIGHUP reloads the configuration.
+/// SIGINT, SIGTERM and SIGHUP end the switch; with `sighup = "reload"`, SIGHUP reloads the configuration. Under `nohup`,
+/// SIGHUP does not end it.
 ///
 /// Exits with 0 if no lossless frame was lost and every frame is accounted for; with 1 if not, or if a worker ended
 /// unexpectedly; with 2 if the switch could not start; with 3 if no loss is known, but a counter cannot be read
@@ -65,7 +67,11 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     };
     config.warnings.iter().for_each(|warning| tracing::warn!("{}", placed(warning)));
     config.notes.iter().for_each(|note| tracing::info!("{}", placed(note)));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
+    let reloads_on_sighup = config.shell.sighup == Sighup::Reload;
+    let mut signals = Signals::new(cli::ending_signals()).into_diagnostic()?;
+    if reloads_on_sighup {
+        signals.add_signal(SIGHUP).into_diagnostic()?;
+    }
     let path = std::path::absolute(&args.file).into_diagnostic()?;
     let own = own.cloned();
     let load = move |path: &Path, machine| Config::load(path, Machine { own_policy: own.clone(), ..machine });
@@ -76,12 +82,16 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     tracing::info!(ports = config.switch.ports.len(), %http, "running");
     service::runs(&format!("{} ports", config.switch.ports.len()));
     let end = running.end();
-    let reloads = running.reloads().filter(|_| config.shell.sighup == Sighup::Reload).cloned();
+    let reloads = running.reloads().filter(|_| reloads_on_sighup).cloned();
     let watch = xoff_xdp::spawn(move || {
         for signal in signals.forever() {
             match &reloads {
                 Some(reloads) if signal == SIGHUP => reloads.now(),
-                Some(_) | None => end.now(),
+                Some(_) | None => {
+                    let signal = Signal::try_from(signal).map_or("a signal", Signal::as_str);
+                    tracing::info!("{signal} ends the switch");
+                    end.now();
+                }
             }
         }
     });

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 use miette::{IntoDiagnostic as _, miette};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use xoff_flow_control::settings::Trust;
 use xoff_host::values;
@@ -206,7 +205,7 @@ fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result
 
 fn interrupted() -> miette::Result<Arc<AtomicBool>> {
     let interrupt: Arc<AtomicBool> = Arc::default();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in cli::ending_signals() {
         flag::register_conditional_default(signal, Arc::clone(&interrupt)).into_diagnostic()?;
         flag::register(signal, Arc::clone(&interrupt)).into_diagnostic()?;
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use miette::{IntoDiagnostic, miette};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use xoff_config::quantity;
 use xoff_flow_control::congestion::ReactionSettings;
@@ -232,7 +231,7 @@ struct Signals {
 impl Signals {
     fn new() -> miette::Result<Signals> {
         let signals = Signals { stop: Arc::default(), is_over: Arc::default() };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in cli::ending_signals() {
             let is_over = Arc::clone(&signals.is_over);
             flag::register_conditional_default(signal, is_over).into_diagnostic()?;
             flag::register(signal, Arc::clone(&signals.stop)).into_diagnostic()?;

@@ -35,6 +35,19 @@ fn agents_are_outside_process_group_of_lab_run() {
 }
 
 #[test]
+fn hangup_ends_lab_run_unless_nohup_started_it() {
+    let workspace = Workspace::new();
+    let file = workspace.file("hangup", FIVE_LINES);
+    for (starter, seconds, code) in [("env", 1000, 128 + 1), ("nohup", 1, 7)] {
+        let script = format!("kill -HUP $PPID; sleep {seconds}; exit 7");
+        let mut run = Command::new(starter);
+        run.arg(super::BINARY).args(["lab", "run", file.to_str().unwrap(), "--", "sh", "-c", &script]);
+        let output = run.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{starter}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn lab_down_kills_command_that_ignores_signals() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);

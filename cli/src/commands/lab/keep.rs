@@ -16,7 +16,7 @@ use miette::IntoDiagnostic as _;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 use xoff_config::LogFormat;
 use xoff_lab::config::Network;
@@ -48,7 +48,7 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn new(network: Network) -> miette::Result<Kept> {
         let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
+        let mut signals = Signals::new(cli::ending_signals()).into_diagnostic()?;
         let claim = Claim::of(&network.name)?;
         for name in leftovers::sweep() {
             cli::tell(format_args!("removed leftovers of lab {name}, which was killed"));

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use clap::Subcommand;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use miette::{IntoDiagnostic as _, miette};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use xoff_config::shell::HttpAt;
 use xoff_config::{Choice as _, quantity};
@@ -272,7 +271,7 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
     let log = logging::start(settings.log, settings.log_format, &Confinement::default()).into_diagnostic()?;
     Allowed::raise().and_then(|files| files.suffices_for_agent(settings.http.is_some())).into_diagnostic()?;
     let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in cli::ending_signals() {
         pipe::register(signal, signalled.try_clone().into_diagnostic()?).into_diagnostic()?;
     }
     let running = xoff_nic::serve::notify_service_manager();

@@ -22,7 +22,6 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Paragraph, TableState};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::ports::Row;
 use super::ask::StatusError;
@@ -41,7 +40,7 @@ pub(super) fn run(args: &Args, period: Duration) -> Result<(), StatusError> {
     let mut past = Past::new();
     let first = args.look(&mut past)?;
     let ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in crate::cli::ending_signals() {
         signal_hook::flag::register(signal, Arc::clone(&ended))?;
     }
     let (tell, events) = sync_channel(1);
