@@ -102,14 +102,14 @@ def reference(binary, namespace, defect, counters, options):
             process.send_signal(signal.SIGINT)
 
 
-def examine(args, namespaces, directory, defect, settings, cases, more=()):
+def examine(args, namespaces, directory, defect, settings, cases):
     """Return the verdict and the reason of each case, or of all cases if none is given."""
     device, tester = namespaces
     file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters"))
     of_device, of_port, options = SETTINGS.get(settings, ("", "", []))
     ports = "".join(PORT.format(number, SPEED) + of_port for number in range(1, PORTS + 1))
     pathlib.Path(file).write_text(f'{DEVICE}counters = "cat {counters}"\n{of_device}{ports}')
-    command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json", *more]
+    command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json"]
     only = [word for case in cases for word in ("--only", case)]
     with reference(args.reference, device, defect, counters, options):
         ended = subprocess.run([*command, *only], check=False, capture_output=True, text=True)
@@ -119,13 +119,14 @@ def examine(args, namespaces, directory, defect, settings, cases, more=()):
         return dict.fromkeys(cases, ("error", ended.stderr.strip()))
 
 
-def settled(*what):
-    """Examine again what a stall of the machine left without a verdict."""
-    verdicts = {}
-    for _ in range(ATTEMPTS):
-        verdicts |= examine(*what)
-        if all(verdict != "cannot-tell" for verdict, _ in verdicts.values()):
+def settled(*what, cases):
+    """Examine the cases, and again those that a stall of the machine left without a verdict."""
+    verdicts = examine(*what, cases)
+    for _ in range(ATTEMPTS - 1):
+        undecided = [case for case, (verdict, _) in verdicts.items() if verdict == "cannot-tell"]
+        if not undecided:
             break
+        verdicts |= examine(*what, undecided)
     return verdicts
 
 
@@ -145,11 +146,11 @@ def main():
         cases = sorted({case for _, case, _ in chosen}, key=lambda case: [settings_of(case), case])
         flawless = {}
         for settings, group in itertools.groupby(cases, settings_of):
-            flawless |= settled(args, both, directory, None, settings, list(group))
+            flawless |= settled(args, both, directory, None, settings, cases=list(group))
         for defect, case, sentence in chosen:
             without = flawless.get(case, missing)
             only = [] if args.others else [case]
-            verdicts = settled(args, both, directory, defect, settings_of(case), only)
+            verdicts = settled(args, both, directory, defect, settings_of(case), cases=only)
             found = verdicts.pop(case, missing)
             is_right = (found[0], without[0]) == ("fail", "pass")
             is_wrong = found[0] not in ("fail", "cannot-tell") or without[0] not in ("pass", "cannot-tell")
