@@ -9,7 +9,7 @@ use xoff_wire::units::Nanos;
 
 use crate::accuracy;
 use crate::bench::{Bench, OpenError, Void};
-use crate::cases::Case;
+use crate::cases::{BASIC, Case};
 use crate::pressure::{self, Pressure};
 use crate::report::{Accuracy, CaseReport, Report, Verdict};
 use crate::setup::Setup;
@@ -60,7 +60,10 @@ pub fn examine(
     let mut reports = Vec::new();
     for case in cases {
         for _ in 0..repeat.max(1) {
-            let report = examine_case(&mut bench, case)?;
+            let mut report = examine_case(&mut bench, case)?;
+            if bench.has_paused() {
+                excuse_by_basic_case(&mut report, &reports);
+            }
             progress(&report);
             reports.push(report);
         }
@@ -76,6 +79,19 @@ pub fn examine(
         },
         cases: reports,
     })
+}
+
+/// Withdraws the verdict "fail" of a case in which the tester paused the device, if an earlier basic case has failed.
+fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport]) {
+    let is_basic = |report: &CaseReport| BASIC.contains(&report.id.as_str());
+    let failed = |report: &&CaseReport| is_basic(report) && report.verdict == Verdict::Fail;
+    if report.verdict == Verdict::Fail && !is_basic(report) {
+        if let Some(basic) = earlier.iter().find(failed) {
+            report.verdict = Verdict::CannotTell;
+            report.reason =
+                format!("pauses of the device are wrong ({} failed); {}", basic.id, report.reason);
+        }
+    }
 }
 
 fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError> {
@@ -163,4 +179,52 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
     }
     report.verdict = Verdict::CannotTell;
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::all;
+
+    fn report(id: &str, verdict: Verdict) -> CaseReport {
+        CaseReport {
+            id: id.to_owned(),
+            title: String::new(),
+            source: String::new(),
+            verdict,
+            reason: "lost frames".to_owned(),
+            attempts: 1,
+            measurements: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+
+    #[test] // proves: conformance
+    fn failure_after_failed_basic_case_proves_nothing() {
+        let mut case = report("headroom.size", Verdict::Fail);
+        excuse_by_basic_case(
+            &mut case,
+            &[report("receive.xon", Verdict::Pass), report("send.xon", Verdict::Fail)],
+        );
+        assert_eq!(case.verdict, Verdict::Fail);
+        excuse_by_basic_case(&mut case, &[report("receive.xon", Verdict::Fail)]);
+        assert_eq!(case.verdict, Verdict::CannotTell);
+        assert_eq!(case.reason, "pauses of the device are wrong (receive.xon failed); lost frames");
+        let mut basic = report("receive.expiry", Verdict::Fail);
+        excuse_by_basic_case(&mut basic, &[report("receive.xon", Verdict::Fail)]);
+        assert_eq!(basic.verdict, Verdict::Fail);
+        let mut passed = report("headroom.size", Verdict::Pass);
+        excuse_by_basic_case(&mut passed, &[report("receive.xon", Verdict::Fail)]);
+        assert_eq!(passed.verdict, Verdict::Pass);
+    }
+
+    #[test]
+    fn basic_cases_come_before_other_groups() {
+        for id in BASIC {
+            assert!(
+                all().take_while(|case| case.id.starts_with("receive.")).any(|case| case.id == id),
+                "{id}"
+            );
+        }
+    }
 }

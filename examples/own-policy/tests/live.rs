@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use xoff_netns_tests::{Bed, Plan, Traffic, note_lab, one_bed_at_a_time, stream, unstalled};
+use xoff_netns_tests::{Bed, Plan, Traffic, note_lab, stream, unstalled};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_xoff-example-own-policy");
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
@@ -64,7 +64,6 @@ fn equal_shares_policy_replaces_pfc_under_load_without_loss() {
 #[test] // proves: own-policy
 fn experiment_with_equal_shares_and_pfc_loses_no_frame() {
     unstalled(|| {
-        let _alone = one_bed_at_a_time(BINARY);
         let args = ["experiment", "incast", "--json", "--speed", "100M", "--policy", "pfc,custom"];
         let run = program(&args);
         let report: Value = serde_json::from_slice(&run.stdout).unwrap();

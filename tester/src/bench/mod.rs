@@ -241,6 +241,12 @@ impl Bench {
         when
     }
 
+    /// Returns whether the tester has sent an XOFF in this case.
+    #[must_use]
+    pub fn has_paused(&self) -> bool {
+        self.ports.iter().flat_map(|port| &port.sent).any(|frame| frame.is_xoff)
+    }
+
     pub fn pause(&mut self, port: usize, times: &[(Class, u16)]) -> Moment {
         let bytes = self.pfc(port, times);
         self.send_now(port, &bytes)

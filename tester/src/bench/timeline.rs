@@ -14,16 +14,24 @@ const MARKERS_MAX: usize = 60;
 pub(super) struct SentControl {
     when: Moment,
     words: String,
+    pub(super) is_xoff: bool,
 }
 
 impl SentControl {
     pub(super) fn of(bytes: &[u8], when: Moment) -> Option<SentControl> {
         let header = Header::parse(bytes).ok().filter(MacControl::is_mac_control)?;
-        let words = match MacControl::parse(&header, bytes) {
-            Ok(content) => words(&content)?,
-            Err(_) => "invalid PFC".into(),
+        let (words, is_xoff) = match MacControl::parse(&header, bytes) {
+            Ok(content) => (words(&content)?, is_xoff(&content)),
+            Err(_) => ("invalid PFC".into(), false),
         };
-        Some(SentControl { when, words })
+        Some(SentControl { when, words, is_xoff })
+    }
+}
+
+fn is_xoff(content: &MacControl) -> bool {
+    match content {
+        MacControl::Pfc(pfc) => pfc.classes.iter().any(|class| pfc.times[class.index()] > Quanta(0)),
+        MacControl::Pause(_) => false,
     }
 }
 

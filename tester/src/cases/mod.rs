@@ -19,6 +19,7 @@ use crate::bench::{Bench, Void};
 use crate::judgement::Judgement;
 use crate::setup::Setup;
 
+pub(crate) use receive::BASIC;
 use send::flow as send_flow;
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub enum Verdict {
     Pass,
     Fail,
-    /// The machine stalled, or the tester is not accurate enough for the limit.
+    /// The machine stalled, the tester is not accurate enough for the limit, or a basic case failed.
     CannotTell,
     /// The ports or the settings do not permit the case.
     NotRun,
