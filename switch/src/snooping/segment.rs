@@ -307,6 +307,7 @@ impl Segment {
         }
         self.groups.retain(|_, members| !members.is_empty());
         let Times { robustness, interval, max_response } = Times::DEFAULT;
+        let was_elected = self.own_source(before).is_some();
         let Some(source) = self.own_source(now) else {
             self.pending.clear();
             return is_changed;
@@ -320,7 +321,9 @@ impl Segment {
             robustness: Some(robustness),
             interval: Some(interval),
         };
-        if now >= self.query_due {
+        // The elected querier went silent (RFC 3376, 6.6.2): without a query at once, its memberships would expire first.
+        let takes_over = !was_elected;
+        if takes_over || now >= self.query_due {
             let is_startup = self.startup_left > 0;
             self.startup_left = self.startup_left.saturating_sub(1);
             self.query_due = now.after(if is_startup { Nanos(interval.0 / 4) } else { interval });

@@ -336,6 +336,9 @@ fn querier_with_lowest_address_is_elected() {
             [555],
             "switch does not query after 2 x 125 s + 5 s of silence"
         );
+        let brief = Query { max_response: sec(1.0), robustness: Some(3), interval: Some(sec(10.0)), ..query };
+        bench.until(560.0).queries(4, &Query { source: lower, ..brief });
+        assert_eq!(sent_at(bench.until(591.0)), [590], "switch does not query as soon as it is elected");
         assert_eq!(bench.faults.len(), 1);
     });
 }
