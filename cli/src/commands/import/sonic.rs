@@ -89,6 +89,15 @@ impl<'a> Db<'a> {
         self.table(table)?.get(key)?.as_object()
     }
 
+    /// Returns an entry that `place` refers to, and notes a missing one.
+    fn named(&mut self, table: &str, name: &str, place: &str) -> Option<&'a Table> {
+        let entry = self.entry(table, name);
+        if entry.is_none() {
+            self.note(format!("{table} {name} of {place}, which the table does not have"));
+        }
+        entry
+    }
+
     fn of_port(&self, table: &str, port: &str) -> Option<&'a Table> {
         let is_of_port = |key: &str| key.split(',').any(|name| name == port);
         self.table(table)?.iter().find(|(key, _)| is_of_port(key))?.1.as_object()
@@ -193,8 +202,13 @@ impl<'a> Db<'a> {
         }
         let cables =
             self.table("CABLE_LENGTH").into_iter().flat_map(Map::values).filter_map(Value::as_object);
-        let cable = cables.filter_map(|lengths| text(lengths, name)).find(|length| *length != "0m");
-        cable.into_iter().for_each(|cable| set(None, "cable", quoted(cable)));
+        match cables.filter_map(|lengths| text(lengths, name)).next() {
+            Some("0m") => self.note(format!(
+                "CABLE_LENGTH 0m of {name}, a port that SONiC gives no lossless buffers; here its cable is 10 m long"
+            )),
+            Some(cable) => set(None, "cable", quoted(cable)),
+            None => {}
+        }
         let qos = self.of_port("PORT_QOS_MAP", name);
         let global = self.entry("PORT_QOS_MAP", "global");
         let map_name =
@@ -243,14 +257,10 @@ impl<'a> Db<'a> {
             }
             let profile =
                 self.of_class("BUFFER_PG", name, class).and_then(|it| text(it, "profile")).map(reference);
-            if let Some(missing) = profile
-                .filter(|profile| *profile != "NULL" && self.entry("BUFFER_PROFILE", profile).is_none())
-            {
-                self.note(format!(
-                    "BUFFER_PROFILE {missing} of {name}|{class}, which the table does not have"
-                ));
-            }
-            let profile = profile.and_then(|profile| Some((profile, self.entry("BUFFER_PROFILE", profile)?)));
+            let place = format!("{name}|{class}");
+            let profile = profile.filter(|profile| *profile != "NULL");
+            let profile =
+                profile.and_then(|profile| Some((profile, self.named("BUFFER_PROFILE", profile, &place)?)));
             if let Some((profile, buffer)) = profile.filter(|_| is_lossless) {
                 let place = format!("BUFFER_PROFILE {profile}");
                 alphas.extend(self.number::<i8>(buffer, "dynamic_th", &place));
@@ -281,11 +291,9 @@ impl<'a> Db<'a> {
                 }
             }
             let queue = self.of_class("QUEUE", name, class);
-            let tables = self.tables;
-            let of_queue = |key: &str, table: &str| {
-                tables.get(table)?.as_object()?.get(reference(text(queue?, key)?))?.as_object()
-            };
-            match of_queue("scheduler", "SCHEDULER").map(|it| (text(it, "type"), text(it, "weight"))) {
+            let [scheduler, wred] = [("scheduler", "SCHEDULER"), ("wred_profile", "WRED_PROFILE")]
+                .map(|(key, table)| self.named(table, reference(text(queue?, key)?), &place));
+            match scheduler.map(|it| (text(it, "type"), text(it, "weight"))) {
                 Some((Some("STRICT"), _)) => set(Some(class), "weight", "\"strict\"".into()),
                 Some((_, Some(weight))) => match weight.parse::<u32>() {
                     Ok(weight) => set(Some(class), "weight", weight.to_string()),
@@ -296,7 +304,6 @@ impl<'a> Db<'a> {
                 Some(_) => self.note(format!("the SCHEDULER of {name}|{class}, which has no weight")),
                 None => {}
             }
-            let wred = of_queue("wred_profile", "WRED_PROFILE");
             if let Some(wred) = wred
                 .filter(|it| text(it, "ecn").is_some_and(|ecn| ecn.contains("all") || ecn.contains("green")))
             {
@@ -341,11 +348,7 @@ impl<'a> Db<'a> {
     ///
     /// Missing values get class 0, as in SONiC, and so do values whose class is no number from 0 to 7.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
-        let entries = self.entry(table, map);
-        if entries.is_none() {
-            self.note(format!("{table} {map}, which PORT_QOS_MAP names, but the table does not have"));
-        }
-        let entries = entries?;
+        let entries = self.named(table, map, "PORT_QOS_MAP")?;
         for key in entries.keys().filter(|key| !is_code(key, codes)) {
             self.note(format!("{key:?} of {table} {map}, which is no number from 0 to {}", codes - 1));
         }
@@ -372,7 +375,7 @@ impl<'a> Db<'a> {
     }
 
     fn compare_identity(&mut self, table: &str, map: &str) {
-        let entries = self.entry(table, map).into_iter().flatten();
+        let entries = self.named(table, map, "PORT_QOS_MAP").into_iter().flatten();
         let different =
             entries.filter_map(|(from, to)| Some((from, to.as_str()?))).filter(|(from, to)| from != to);
         let different: Vec<String> = different.map(|(from, to)| format!("{from} -> {to}")).collect();

@@ -105,13 +105,20 @@ fn sonic_import_refuses_other_json_and_names_odd_values() {
     odd["BUFFER_PG"]["Ethernet0|0"] = json!({ "profile": "lossy" });
     odd["BUFFER_PROFILE"]["lossy"] = json!({ "size": "0", "dynamic_th": "3" });
     odd["PORT_QOS_MAP"]["Ethernet12"]["dscp_to_tc_map"] = json!("MISSING");
+    odd["PORT_QOS_MAP"]["Ethernet12"]["tc_to_pg_map"] = json!("OTHER");
+    odd["QUEUE"]["Ethernet4|3"] = json!({ "scheduler": "s9", "wred_profile": "[WRED_PROFILE|w9]" });
+    odd["CABLE_LENGTH"]["AZURE"]["Ethernet4"] = json!("0m");
     let text = converted(&odd).unwrap();
     for note in [
         "the speed of port Ethernet0",
         "mtu = 12000 of port Ethernet0",
         "9 -> 12 of",
         "dynamic_th = 3 of BUFFER_PROFILE lossy: only thresholds of lossless classes are converted",
-        "DSCP_TO_TC_MAP MISSING",
+        "DSCP_TO_TC_MAP MISSING of PORT_QOS_MAP",
+        "TC_TO_PRIORITY_GROUP_MAP OTHER of PORT_QOS_MAP",
+        "SCHEDULER s9 of Ethernet4|3",
+        "WRED_PROFILE w9 of Ethernet4|3",
+        "CABLE_LENGTH 0m of Ethernet4",
     ] {
         assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
     }
