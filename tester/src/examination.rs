@@ -85,12 +85,12 @@ pub fn examine(
 fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport]) {
     let is_basic = |report: &CaseReport| BASIC.contains(&report.id.as_str());
     let failed = |report: &&CaseReport| is_basic(report) && report.verdict == Verdict::Fail;
-    if report.verdict == Verdict::Fail && !is_basic(report) {
-        if let Some(basic) = earlier.iter().find(failed) {
-            report.verdict = Verdict::CannotTell;
-            report.reason =
-                format!("pauses of the device are wrong ({} failed); {}", basic.id, report.reason);
-        }
+    if report.verdict == Verdict::Fail
+        && !is_basic(report)
+        && let Some(basic) = earlier.iter().find(failed)
+    {
+        report.verdict = Verdict::CannotTell;
+        report.reason = format!("pauses of the device are wrong ({} failed); {}", basic.id, report.reason);
     }
 }
 
