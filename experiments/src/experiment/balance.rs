@@ -16,9 +16,10 @@ use xoff_wire::units::{Bytes, Nanos};
 
 use paths::{ADAPTIVE, FLOW, FRAME, HOSTS, SPINES, SPREADS, SpreadCase};
 
-use super::report::{NONE_COMPLETED, add_row, median, number, table};
+use super::report::{NONE_COMPLETED, low_middle_high, median, number, table_of};
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
+    named,
 };
 use crate::namespaces::LossDetection;
 use crate::plot::{Content, Figure, Limits, Panel, Point as PlotPoint};
@@ -266,47 +267,29 @@ fn title(request: &Request) -> String {
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table = table(&[
-        "policy",
-        "spread",
-        "complete, ms\np50 / p99 / max",
-        "goodput\nMb/s",
-        "fairness\nmessages / paths",
-        "uplink, kB\np50 / p75 / max",
-        "XOFF",
-        "held\nms",
-        "reordered\n%",
-        "broken",
-    ]);
-    for Compared { name, measured, .. } in all {
-        for of in &measured.spreads {
-            let complete = of.completion_ms.map_or_else(
-                || NONE_COMPLETED.to_owned(),
-                |Spread { p50, max, .. }| {
-                    [Some(p50), of.p99_ms, Some(max)].map(|ms| number(ms, 1)).join(" / ")
-                },
-            );
-            let waiting = of.uplink_kilobytes.map_or_else(
-                || number(None, 0),
-                |Spread { p50, p75, max, .. }| format!("{p50:.0} / {p75:.0} / {max:.0}"),
-            );
-            add_row(
-                &mut table,
-                [
-                    name.clone(),
-                    of.spread.to_owned(),
-                    complete,
-                    median(of.goodput_mbps, 1),
-                    format!("{} / {}", median(of.fairness, 3), median(of.path_fairness, 3)),
-                    waiting,
-                    of.xoff_sent.to_string(),
-                    number(of.paused_ms, 0),
-                    number(of.reordered_percent, 1),
-                    of.broken.to_string(),
-                ],
-            );
-        }
-    }
+    let complete = |of: &BalancePoint| {
+        of.completion_ms.map_or_else(
+            || NONE_COMPLETED.to_owned(),
+            |Spread { p50, max, .. }| [Some(p50), of.p99_ms, Some(max)].map(|ms| number(ms, 1)).join(" / "),
+        )
+    };
+    let fairness =
+        |of: &BalancePoint| format!("{} / {}", median(of.fairness, 3), median(of.path_fairness, 3));
+    let points = all.iter().flat_map(|of| of.measured.spreads.iter().map(|point| (of.name.as_str(), point)));
+    let table = table_of(
+        points,
+        &[
+            ("spread", &|of| of.spread.to_owned()),
+            ("complete, ms\np50 / p99 / max", &complete),
+            ("goodput\nMb/s", &|of| median(of.goodput_mbps, 1)),
+            ("fairness\nmessages / paths", &fairness),
+            ("uplink, kB\np50 / p75 / max", &|of| low_middle_high(of.uplink_kilobytes)),
+            ("XOFF", &|of| of.xoff_sent.to_string()),
+            ("held\nms", &|of| number(of.paused_ms, 0)),
+            ("reordered\n%", &|of| number(of.reordered_percent, 1)),
+            ("broken", &|of| of.broken.to_string()),
+        ],
+    );
     let of_tcp = if request.line.is_simulated() {
         "TCP is not simulated, because the simulator has no kernel; omit --simulated to measure TCP\n"
             .to_owned()
@@ -329,8 +312,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let longest = all.iter().flat_map(|all| &all.measured.spreads);
     let longest = longest.filter_map(|of| of.completion_ms).map(|of| of.max).fold(0.0, f64::max);
     let panel = |(place, way): (usize, &SpreadCase)| {
-        let lines = all.iter().map(|all| (all.name.clone(), shares(&completions(&all.runs, place))));
-        let content = Content::Lines(lines.collect());
+        let content = Content::Lines(named(all, |of| shares(&completions(&of.runs, place))));
         let title = format!("Messages, spread by {}", way.name);
         Panel::new(&title, "completion time (ms)", "messages complete (%)", content)
             .within(Limits { x: Some((0.0, longest)), top: Some(104.0) })

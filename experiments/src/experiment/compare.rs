@@ -11,6 +11,17 @@ pub(super) struct Compared<R, M> {
     pub measured: M,
 }
 
+impl<R, M> Compared<R, M> {
+    pub(super) fn row(&self) -> (&str, &M) {
+        (&self.name, &self.measured)
+    }
+}
+
+/// Returns the names of policies, each with a value for a figure.
+pub(super) fn named<R, M, T>(all: &[Compared<R, M>], of: impl Fn(&Compared<R, M>) -> T) -> Vec<(String, T)> {
+    all.iter().map(|policy| (policy.name.clone(), of(policy))).collect()
+}
+
 pub(super) fn compare<R, M: Serialize>(
     experiment: &Experiment,
     (request, tell): (&Request, &mut Tell<'_>),

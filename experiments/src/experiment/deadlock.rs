@@ -7,10 +7,11 @@ use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::Nanos;
 
-use super::report::{add_row, median, ms, table};
+use super::report::{median, ms, table_of};
 use super::series::Series;
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
+    named,
 };
 use crate::plot::{Content, Figure, Panel};
 use crate::statistics::Spread;
@@ -129,19 +130,16 @@ fn title(request: &Request) -> String {
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table =
-        table(&["policy", "deadlocked\nruns", "last frame arrived\nms", "delivered by all flows\nMb/s"]);
+    let table = table_of(
+        all.iter().map(Compared::row),
+        &[
+            ("deadlocked\nruns", &|of| format!("{} of {}", of.deadlocks, request.runs)),
+            ("last frame arrived\nms", &|of| median(of.stopped_ms, 0)),
+            ("delivered by all flows\nMb/s", &|of| median(of.delivered_mbps, 1)),
+        ],
+    );
     let mut cycles = String::new();
     for Compared { name, measured: of, .. } in all {
-        add_row(
-            &mut table,
-            [
-                name.clone(),
-                format!("{} of {}", of.deadlocks, request.runs),
-                median(of.stopped_ms, 0),
-                median(of.delivered_mbps, 1),
-            ],
-        );
         if let Some(first) = of.cycle.first() {
             cycles += &format!("\n{name}: {}\n  -> {first}\n", of.cycle.join("\n  -> "));
         }
@@ -156,9 +154,9 @@ fn text(request: &Request, all: &PolicyResults) -> String {
 
 fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let points = |run: &DeadlockRun| run.delivered.points(request.line.span(STEP));
-    let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
+    let lines = Content::Lines(named(all, |of| of.runs.first().map(points).unwrap_or_default()));
     let y = "sum of received line rates (Mb/s)";
-    let panel = Panel::new("Sum over all hosts, first run", "time (s)", y, Content::Lines(lines.collect()));
+    let panel = Panel::new("Sum over all hosts, first run", "time (s)", y, lines);
     Figure { title: title(request), panels: vec![panel] }
 }
 

@@ -6,9 +6,11 @@ use xoff_flow_control::counters::ClassCounters;
 use xoff_wire::units::Nanos;
 
 use super::kernel_hosts::{Bulk, TransferResults, one_class, receive_buffer, sender};
-use super::report::{add_row, median, median_and_least, number, table};
+use super::report::{median, median_and_least, number, table_of};
 use super::variant::WITHOUT_ECN;
-use super::{Compared, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare};
+use super::{
+    Compared, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare, named,
+};
 use crate::namespaces::{Ecn, LossDetection, Options};
 use crate::plot::{Content, Figure, Panel, Point};
 use crate::statistics::{Spread, mean, p50};
@@ -186,7 +188,8 @@ impl EcnRun {
     }
 }
 
-type PolicyResults = [Compared<EcnRun, EcnResults>];
+type EcnPolicy = Compared<EcnRun, EcnResults>;
+type PolicyResults = [EcnPolicy];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -194,38 +197,38 @@ fn title(request: &Request) -> String {
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table = table(&[
-        "policy",
-        "TCP",
-        "goodput Mb/s\nall / a flow: min / p50 / max",
-        "fairness\nmedian (least)",
-        "queue KB\nmean / p50 / peak",
-        "senders paused\ntimes / % of time",
-        "marked\nby switch / seen by TCP",
-        "dropped /\nretransmitted",
-    ]);
-    for Compared { name, runs, measured: of, .. } in all {
-        let xoff_sent: u64 = runs.iter().map(|run| Pfc::from(&run.carried.account).xoff_sent).sum();
-        let flow = |of_flow: fn(Spread) -> f64| number(of.flow_mbps.map(of_flow), 1);
-        let queue = |of_queue: fn(&EcnQueue) -> f64| {
-            number(of.queue_bytes.as_ref().map(|queue| of_queue(queue) / 1e3), 1)
-        };
+    let goodput = |of: &EcnPolicy| {
+        let flow = |value: fn(Spread) -> f64| number(of.measured.flow_mbps.map(value), 1);
         let flows = [flow(|flow| flow.min), flow(|flow| flow.p50), flow(|flow| flow.max)];
-        let queues = [queue(|of| of.mean), queue(|of| of.spread.p50), queue(|of| of.peak as f64)];
-        add_row(
-            &mut table,
-            [
-                name.clone(),
-                of.congestion_control.to_owned(),
-                format!("{} / {}", median(of.goodput_mbps, 1), flows.join(" / ")),
-                median_and_least(of.fairness, 3),
-                queues.join(" / "),
-                format!("{} / {}", xoff_sent, number(of.paused_percent, 1)),
-                format!("{} / {}", of.marked_frames, of.received_marks),
-                format!("{} / {}", of.dropped_frames, of.retransmitted_segments),
-            ],
-        );
-    }
+        format!("{} / {}", median(of.measured.goodput_mbps, 1), flows.join(" / "))
+    };
+    let queue = |of: &EcnPolicy| {
+        let queue = |value: fn(&EcnQueue) -> f64| {
+            number(of.measured.queue_bytes.as_ref().map(|queue| value(queue) / 1e3), 1)
+        };
+        [queue(|of| of.mean), queue(|of| of.spread.p50), queue(|of| of.peak as f64)].join(" / ")
+    };
+    let paused = |of: &EcnPolicy| {
+        let xoff_sent: u64 = of.runs.iter().map(|run| Pfc::from(&run.carried.account).xoff_sent).sum();
+        format!("{} / {}", xoff_sent, number(of.measured.paused_percent, 1))
+    };
+    let pair = |one: u64, other: u64| format!("{one} / {other}");
+    let table = table_of(
+        all.iter().map(|of| (of.name.as_str(), of)),
+        &[
+            ("TCP", &|of| of.measured.congestion_control.to_owned()),
+            ("goodput Mb/s\nall / a flow: min / p50 / max", &goodput),
+            ("fairness\nmedian (least)", &|of| median_and_least(of.measured.fairness, 3)),
+            ("queue KB\nmean / p50 / peak", &queue),
+            ("senders paused\ntimes / % of time", &paused),
+            ("marked\nby switch / seen by TCP", &|Compared { measured: of, .. }| {
+                pair(of.marked_frames, of.received_marks)
+            }),
+            ("dropped /\nretransmitted", &|Compared { measured: of, .. }| {
+                pair(of.dropped_frames, of.retransmitted_segments)
+            }),
+        ],
+    );
     format!(
         "{}\n\n{table}\nRates and queue lengths are measured from {} ms on, all else from the beginning. The totals below count frames of \
          TCP, including acknowledgements.",
@@ -236,23 +239,18 @@ fn text(request: &Request, all: &PolicyResults) -> String {
 
 fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let spreads = |title: &str, x: &str, of: &dyn Fn(&EcnResults) -> Option<Spread>| {
-        let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
-        Panel::new(title, x, "", Content::Spreads(rows.collect())).absent("not measured")
+        Panel::new(title, x, "", Content::Spreads(named(all, |all| of(&all.measured)))).absent("not measured")
     };
     let bars = |title: &str, x: &str, of: &dyn Fn(&EcnResults) -> Option<f64>| {
-        let bar =
-            |all: &Compared<_, EcnResults>| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
-        let rows = all.iter().map(|all| (all.name.clone(), bar(all)));
-        Panel::new(title, x, "", Content::Spans(rows.collect()))
+        let bar = |all: &EcnPolicy| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
+        Panel::new(title, x, "", Content::Spans(named(all, bar)))
     };
-    let lines = all
-        .iter()
-        .map(|all| (all.name.clone(), all.runs.first().map(EcnRun::queue_over_time).unwrap_or_default()));
+    let lines = named(all, |all| all.runs.first().map(EcnRun::queue_over_time).unwrap_or_default());
     let over_time = Panel::new(
         "Queue at the congested port, first run",
         "time (s)",
         &format!("mean of {} ms (KB)", STEP.0 / 1_000_000),
-        Content::Lines(lines.collect()),
+        Content::Lines(lines),
     );
     Figure {
         title: title(request),
@@ -267,29 +265,5 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
                 Some(of.percent(of.marked_frames))
             }),
         ],
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use xoff_config::Machine;
-
-    use super::*;
-    use crate::experiment::LINES;
-
-    #[test]
-    fn tcp_configurations_are_valid_at_every_rate() {
-        for line in [*LINES.start(), *LINES.end()].map(Line::from) {
-            let (plan, _) = plan(line);
-            for variant in EXPERIMENT.default_policies() {
-                for switch in plan.switches() {
-                    let config = plan.config(switch, &settings(variant, line), Machine::default());
-                    let what = format!("{} under {}", plan.switch_name(switch), variant.name);
-                    let warnings = config.unwrap_or_else(|error| panic!("{what}: {error:?}")).warnings;
-                    assert!(!variant.lossless || warnings.is_empty(), "{what}: {warnings:?}");
-                }
-            }
-        }
     }
 }

@@ -9,10 +9,11 @@ use xoff_host::Stream;
 use xoff_host::report::ReceivedStream;
 use xoff_wire::units::{Bytes, Nanos};
 
-use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median_and_least, number, table};
+use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, completion, median_and_least, number, table_of};
 use super::variant::ON_ONE_SWITCH;
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
+    named,
 };
 use crate::plot::{Content, Figure, Panel};
 use crate::statistics::{Spread, mean, p50};
@@ -207,37 +208,24 @@ fn title(request: &Request) -> String {
 type PolicyResults = [Compared<Vec<IncastRun>, IncastResults>];
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table = table(&[
-        "policy",
-        "senders",
-        "goodput Mb/s\nmedian (least)",
-        "fairness\nmedian (least)",
-        "completion ms\nmin / p25 / p50 / p75 / max",
-        "broken\nflows",
-        "XOFF\nper GB",
-        "paused\nms",
-        "queue KB\nmean / peak",
-    ]);
-    for Compared { name, measured, .. } in all {
-        for point in &measured.sweep {
-            let IncastQueue { mean, peak } = point.queue_bytes;
-            let kilobytes = |bytes: f64| bytes / 1e3;
-            add_row(
-                &mut table,
-                [
-                    name.clone(),
-                    point.senders.to_string(),
-                    median_and_least(point.goodput_mbps, 1),
-                    median_and_least(point.fairness, 3),
-                    completion(point.completion_ms, 1),
-                    point.broken.to_string(),
-                    number(point.xoff_per_gb, 0),
-                    number(point.paused_ms, 0),
-                    format!("{} / {:.1}", number(mean.map(kilobytes), 1), kilobytes(peak as f64)),
-                ],
-            );
-        }
-    }
+    let kilobytes = |bytes: f64| bytes / 1e3;
+    let points = all.iter().flat_map(|of| of.measured.sweep.iter().map(|point| (of.name.as_str(), point)));
+    let table = table_of(
+        points,
+        &[
+            ("senders", &|of| of.senders.to_string()),
+            ("goodput Mb/s\nmedian (least)", &|of| median_and_least(of.goodput_mbps, 1)),
+            ("fairness\nmedian (least)", &|of| median_and_least(of.fairness, 3)),
+            ("completion ms\nmin / p25 / p50 / p75 / max", &|of| completion(of.completion_ms, 1)),
+            ("broken\nflows", &|of| of.broken.to_string()),
+            ("XOFF\nper GB", &|of| number(of.xoff_per_gb, 0)),
+            ("paused\nms", &|of| number(of.paused_ms, 0)),
+            ("queue KB\nmean / peak", &|of| {
+                let IncastQueue { mean, peak } = of.queue_bytes;
+                format!("{} / {:.1}", number(mean.map(kilobytes), 1), kilobytes(peak as f64))
+            }),
+        ],
+    );
     format!(
         "{}\n\n{table}\nGoodput counts received frames; completion times are those of completely received flows.",
         title(request)
@@ -246,22 +234,17 @@ fn text(request: &Request, all: &PolicyResults) -> String {
 
 fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let over_senders = |title: &str, y: &str, of: fn(&IncastPoint) -> Option<f64>| {
-        let line = |Compared { name, measured, .. }: &Compared<_, IncastResults>| {
-            let points = measured.sweep.iter().map(|point| (f64::from(point.senders), of(point)));
-            (name.clone(), points.collect())
-        };
-        let content = Content::Lines(all.iter().map(line).collect());
-        Panel::new(title, "senders", y, content).absent(NOTHING_ARRIVED)
+        let point = |point: &IncastPoint| (f64::from(point.senders), of(point));
+        let lines = named(all, |of| of.measured.sweep.iter().map(point).collect());
+        Panel::new(title, "senders", y, Content::Lines(lines)).absent(NOTHING_ARRIVED)
     };
-    let last = |Compared { name, measured, .. }: &Compared<_, IncastResults>| {
-        (name.clone(), measured.sweep.last().and_then(|point| point.completion_ms))
-    };
+    let last = named(all, |of| of.measured.sweep.last().and_then(|point| point.completion_ms));
     let most = SENDERS[SENDERS.len() - 1];
     let completion = Panel::new(
         &format!("Completion times of complete flows, {most} senders"),
         "time from the round's first frame (ms)",
         "",
-        Content::Spreads(all.iter().map(last).collect()),
+        Content::Spreads(last),
     );
     let mean_queue = |point: &IncastPoint| point.queue_bytes.mean.map(|mean| mean / 1e3);
     Figure {

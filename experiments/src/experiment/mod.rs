@@ -31,7 +31,7 @@ use xoff_wire::units::BitRate;
 pub use crate::namespaces::machine;
 pub use crate::raw::RawData;
 use crate::statistics::Headline;
-use compare::{Compared, compare};
+use compare::{Compared, compare, named};
 use conduct::{Conduct, Verdict};
 pub use given::given;
 use given::{concerns_classification, concerns_trunks};

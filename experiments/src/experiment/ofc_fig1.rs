@@ -10,12 +10,13 @@ use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::report::{
-    NONE_COMPLETED, add_row, completion, median, median_and_least, median_completion, ms, seconds, table,
+    NONE_COMPLETED, completion, median, median_and_least, median_completion, ms, seconds, table_of,
 };
 use super::series::Series;
 use super::variant::PLAIN_MIDDLE;
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
+    named,
 };
 use crate::plot::{Content, Figure, Panel};
 use crate::statistics::Spread;
@@ -203,33 +204,20 @@ fn title(request: &Request) -> String {
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table = table(&[
-        "policy",
-        "F0 Mb/s\nsolo / congested",
-        "F0, % of solo\nmedian (least)",
-        "F0 complete\nms",
-        "F1 Mb/s\nsolo / congested",
-        "F1 complete\nms",
-        "bursts, ms\nmin / p25 / p50 / p75 / max",
-        "broken\nbursts",
-    ]);
-    for Compared { name, measured: of, .. } in all {
-        let rates = |flow: &LongFlow| format!("{} / {}", median(flow.solo_mbps, 1), median(flow.mbps, 1));
-        let percent = of.f0.share_of_solo.map(|share| share.in_units_of(0.01));
-        add_row(
-            &mut table,
-            [
-                name.clone(),
-                rates(&of.f0),
-                median_and_least(percent, 1),
-                median_completion(of.f0.completion_ms),
-                rates(&of.f1),
-                median_completion(of.f1.completion_ms),
-                completion(of.burst_completion_ms, 0),
-                of.bursts_broken.to_string(),
-            ],
-        );
-    }
+    let rates = |flow: &LongFlow| format!("{} / {}", median(flow.solo_mbps, 1), median(flow.mbps, 1));
+    let percent = |of: Option<Spread>| of.map(|share| share.in_units_of(0.01));
+    let table = table_of(
+        all.iter().map(Compared::row),
+        &[
+            ("F0 Mb/s\nsolo / congested", &|of| rates(&of.f0)),
+            ("F0, % of solo\nmedian (least)", &|of| median_and_least(percent(of.f0.share_of_solo), 1)),
+            ("F0 complete\nms", &|of| median_completion(of.f0.completion_ms)),
+            ("F1 Mb/s\nsolo / congested", &|of| rates(&of.f1)),
+            ("F1 complete\nms", &|of| median_completion(of.f1.completion_ms)),
+            ("bursts, ms\nmin / p25 / p50 / p75 / max", &|of| completion(of.burst_completion_ms, 0)),
+            ("broken\nbursts", &|of| of.bursts_broken.to_string()),
+        ],
+    );
     format!(
         "{}\n\n{table}\nBursts begin after {} ms. Without pauses the flows F0 and F1 would be complete after {} ms.",
         title(request),
@@ -243,12 +231,11 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
         run.map(|run| run.rates[flow].points(request.line.span(STEP))).unwrap_or_default()
     };
     let over_time = |title: &str, flow: usize| {
-        let lines = all.iter().map(|of| (of.name.clone(), points(of.runs.first(), flow)));
-        Panel::new(title, "time (s)", "used line rate (Mb/s)", Content::Lines(lines.collect()))
+        let lines = named(all, |of| points(of.runs.first(), flow));
+        Panel::new(title, "time (s)", "used line rate (Mb/s)", Content::Lines(lines))
     };
     let spreads = |title: &str, of: fn(&Fig1Results) -> Option<Spread>| {
-        let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
-        let content = Content::Spreads(rows.collect());
+        let content = Content::Spreads(named(all, |all| of(&all.measured)));
         Panel::new(title, "completion time (ms)", "", content).absent(NONE_COMPLETED)
     };
     Figure {

@@ -7,13 +7,12 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use xoff_config::quantity;
+use xoff_switch::Promise;
 use xoff_wire::units::Nanos;
 
 use super::{Conduct, Experiment, Request, Variant, Verdict};
 use crate::plot::{Content, Figure, Panel};
 use crate::statistics::{Headline, Interval, Spread, intervals, p50};
-use xoff_switch::Promise;
-
 use crate::{Given, Stall};
 
 pub(super) const NONE_COMPLETED: &str = "none completed";
@@ -289,6 +288,29 @@ pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_BORDERS_ONLY).set_header(header);
     table
+}
+
+pub(super) type TableColumn<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
+
+/// Returns a table with a row for each policy's name and result, and a column for each title and function of a result.
+pub(super) fn table_of<'a, T: 'a>(
+    rows: impl IntoIterator<Item = (&'a str, &'a T)>,
+    columns: &[TableColumn<'_, T>],
+) -> Table {
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    let mut table = table(&[&["policy"], &titles[..]].concat());
+    for (name, of) in rows {
+        let cells = columns.iter().map(|(_, cell)| cell(of));
+        add_row(&mut table, [name.to_owned()].into_iter().chain(cells));
+    }
+    table
+}
+
+pub(super) fn low_middle_high(spread: Option<Spread>) -> String {
+    spread.map_or_else(
+        || number(None, 0),
+        |Spread { p50, p75, max, .. }| format!("{p50:.0} / {p75:.0} / {max:.0}"),
+    )
 }
 
 pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {

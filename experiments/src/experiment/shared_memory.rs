@@ -10,9 +10,10 @@ use serde::Serialize;
 use xoff_host::{STREAMS_MAX, Stream};
 use xoff_wire::units::{Bytes, Class, Nanos};
 
-use super::report::{NONE_COMPLETED, add_row, completion, ms, number, table};
+use super::report::{NONE_COMPLETED, completion, ms, number, table_of};
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
+    named,
 };
 use crate::plot::{Content, Figure, Panel};
 use crate::statistics::Spread;
@@ -306,31 +307,21 @@ fn title(request: &Request) -> String {
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table = table(&[
-        "policy",
-        "queries, ms\nmin / p25 / p50 / p75 / max",
-        "short messages, ms\nmin / p25 / p50 / p75 / max",
-        "long flows, ms\nmin / p25 / p50 / p75 / max",
-        "broken: query\n/ short / long",
-        "XOFF",
-        "hosts held\nms",
-        "longest queue\nof a port, KB",
-    ]);
-    for Compared { name, measured: of, .. } in all {
-        add_row(
-            &mut table,
-            [
-                name.clone(),
-                completion(of.query.completion_ms, 1),
-                completion(of.short.completion_ms, 1),
-                completion(of.long.completion_ms, 0),
-                format!("{} / {} / {}", of.query.broken, of.short.broken, of.long.broken),
-                of.xoff_sent.to_string(),
-                number(of.held_ms, 0),
-                number(of.port_bytes_peak as f64 / 1e3, 1),
-            ],
-        );
-    }
+    let broken = |of: &SharedMemoryResults| {
+        [of.query.broken, of.short.broken, of.long.broken].map(|count| count.to_string()).join(" / ")
+    };
+    let table = table_of(
+        all.iter().map(Compared::row),
+        &[
+            ("queries, ms\nmin / p25 / p50 / p75 / max", &|of| completion(of.query.completion_ms, 1)),
+            ("short messages, ms\nmin / p25 / p50 / p75 / max", &|of| completion(of.short.completion_ms, 1)),
+            ("long flows, ms\nmin / p25 / p50 / p75 / max", &|of| completion(of.long.completion_ms, 0)),
+            ("broken: query\n/ short / long", &broken),
+            ("XOFF", &|of| of.xoff_sent.to_string()),
+            ("hosts held\nms", &|of| number(of.held_ms, 0)),
+            ("longest queue\nof a port, KB", &|of| number(of.port_bytes_peak as f64 / 1e3, 1)),
+        ],
+    );
     format!(
         "{}\n\n{table}\nNew flows begin for {} ms. The totals below cover all three classes; here no policy promises losslessness.",
         title(request),
@@ -340,13 +331,11 @@ fn text(request: &Request, all: &PolicyResults) -> String {
 
 fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let spreads = |title: &str, of: fn(&SharedMemoryResults) -> &FlowResults| {
-        let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured).completion_ms));
-        let content = Content::Spreads(rows.collect());
+        let content = Content::Spreads(named(all, |all| of(&all.measured).completion_ms));
         Panel::new(title, "completion time (ms)", "", content).absent(NONE_COMPLETED)
     };
     let bars = |title: &str, x: &str, of: fn(&SharedMemoryResults) -> f64| {
-        let rows = all.iter().map(|all| (all.name.clone(), vec![(0.0, of(&all.measured))]));
-        Panel::new(title, x, "", Content::Spans(rows.collect()))
+        Panel::new(title, x, "", Content::Spans(named(all, |all| vec![(0.0, of(&all.measured))])))
     };
     Figure {
         title: title(request),

@@ -9,10 +9,11 @@ use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Class, Nanos};
 
-use super::report::{add_row, median, median_and_least, number, seconds, table};
+use super::report::{median, median_and_least, number, seconds, table_of};
 use super::series::Series;
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
+    named,
 };
 use crate::plot::{Content, Figure, Limits, Panel};
 use crate::statistics::Spread;
@@ -163,25 +164,20 @@ fn title(request: &Request) -> String {
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table = table(&[
-        "policy",
-        "class 3, Mb/s\nalone / with class 2 (least)",
-        "class 2\nMb/s",
-        "XOFF\nclass 3 / class 2",
-        "senders paused, ms\nclass 3 / class 2",
-    ]);
-    for Compared { name, measured: of, .. } in all {
-        add_row(
-            &mut table,
-            [
-                name.clone(),
-                format!("{} / {}", median(of.higher_alone_mbps, 1), median_and_least(of.higher.mbps, 1)),
-                median(of.lower.mbps, 1),
-                format!("{} / {}", of.higher.xoff_sent, of.lower.xoff_sent),
-                format!("{} / {}", number(of.higher.paused_ms, 0), number(of.lower.paused_ms, 0)),
-            ],
-        );
-    }
+    let both = |of: &TwoClassesResults, text: fn(&ClassResults) -> String| {
+        format!("{} / {}", text(&of.higher), text(&of.lower))
+    };
+    let table = table_of(
+        all.iter().map(Compared::row),
+        &[
+            ("class 3, Mb/s\nalone / with class 2 (least)", &|of| {
+                format!("{} / {}", median(of.higher_alone_mbps, 1), median_and_least(of.higher.mbps, 1))
+            }),
+            ("class 2\nMb/s", &|of| median(of.lower.mbps, 1)),
+            ("XOFF\nclass 3 / class 2", &|of| both(of, |of| of.xoff_sent.to_string())),
+            ("senders paused, ms\nclass 3 / class 2", &|of| both(of, |of| number(of.paused_ms, 0))),
+        ],
+    );
     format!("{}\n\n{table}\nThe totals below cover both classes.", title(request))
 }
 
@@ -189,16 +185,13 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let top = Some(request.line.bits_per_second() as f64 * 1.08 / 1e6);
     let over_time = |title: &str, place: usize| {
         let points = |run: &TwoClassesRun| run.rates[place].points(request.line.span(STEP));
-        let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
-        Panel::new(title, "time (s)", "used line rate (Mb/s)", Content::Lines(lines.collect()))
+        let lines = named(all, |of| of.runs.first().map(points).unwrap_or_default());
+        Panel::new(title, "time (s)", "used line rate (Mb/s)", Content::Lines(lines))
             .within(Limits { x: None, top })
     };
     let held = |title: &str, of: fn(&TwoClassesResults) -> &ClassResults| {
-        let row = |Compared { name, measured, .. }: &Compared<_, TwoClassesResults>| {
-            (name.clone(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
-        };
-        let x = "pause time, all senders, mean of runs (ms)";
-        Panel::new(title, x, "", Content::Spans(all.iter().map(row).collect()))
+        let rows = named(all, |all| vec![(0.0, of(&all.measured).paused_ms / f64::from(request.runs))]);
+        Panel::new(title, "pause time, all senders, mean of runs (ms)", "", Content::Spans(rows))
     };
     Figure {
         title: title(request),

@@ -10,11 +10,12 @@ use xoff_flow_control::counter::Counter;
 use xoff_host::Stream;
 use xoff_wire::units::{Bytes, Nanos};
 
-use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, ms, number, table};
+use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, median, ms, number, table_of};
 use super::series::Series;
 use super::variant::ON_ONE_SWITCH;
 use super::{
     Compared, Conduct, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare,
+    named,
 };
 use crate::plot::{Content, Figure, Panel};
 use crate::statistics::Spread;
@@ -340,17 +341,6 @@ fn title(request: &Request) -> String {
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
-    let mut table = table(&[
-        "policy",
-        "light\noffer, % / frames",
-        "first XOFF, ms\nheavy / light",
-        "pause time, %\nheavy / light",
-        "victim Mb/s\nalone / congested",
-        "victim's messages, ms\nalone p50 / p50 / p75 / max",
-        "light Mb/s\nalone / congested",
-        "light messages, ms\nalone p50 / p50 / p75 / max",
-        "broken\nmessages",
-    ]);
     let first = |senders: &Senders| {
         senders.first_xoff_ms.map_or_else(|| "never".to_owned(), |first| number(first, 1))
     };
@@ -362,28 +352,23 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         );
         format!("{} / {congested}", median(of.solo_completion_ms, 1))
     };
-    for Compared { name, measured, .. } in all {
-        for of in measured.sweep.iter().chain(&measured.small) {
-            add_row(
-                &mut table,
-                [
-                    name.clone(),
-                    format!("{} / {}", of.light_percent, of.message_frames[0]),
-                    format!("{} / {}", first(&of.heavy), first(&of.light)),
-                    format!(
-                        "{} / {}",
-                        number(of.heavy.paused_percent, 0),
-                        number(of.light.paused_percent, 0)
-                    ),
-                    rate(&of.victim),
-                    completion(&of.victim),
-                    rate(&of.light_messages),
-                    completion(&of.light_messages),
-                    (of.victim.broken + of.light_messages.broken).to_string(),
-                ],
-            );
-        }
-    }
+    let paused = |of: &Senders| number(of.paused_percent, 0);
+    let points = all.iter().flat_map(|Compared { name, measured: of, .. }| {
+        of.sweep.iter().chain(&of.small).map(move |point| (name.as_str(), point))
+    });
+    let table = table_of(
+        points,
+        &[
+            ("light\noffer, % / frames", &|of| format!("{} / {}", of.light_percent, of.message_frames[0])),
+            ("first XOFF, ms\nheavy / light", &|of| format!("{} / {}", first(&of.heavy), first(&of.light))),
+            ("pause time, %\nheavy / light", &|of| format!("{} / {}", paused(&of.heavy), paused(&of.light))),
+            ("victim Mb/s\nalone / congested", &|of| rate(&of.victim)),
+            ("victim's messages, ms\nalone p50 / p50 / p75 / max", &|of| completion(&of.victim)),
+            ("light Mb/s\nalone / congested", &|of| rate(&of.light_messages)),
+            ("light messages, ms\nalone p50 / p50 / p75 / max", &|of| completion(&of.light_messages)),
+            ("broken\nmessages", &|of| (of.victim.broken + of.light_messages.broken).to_string()),
+        ],
+    );
     format!(
         "{}\n\n{table}\nRates count received frames. The light senders are alone for {} ms; then the heavy ones send for {} ms. Times of \
          XOFF count from the start of the heavy senders. A fair share of the congested port is {:.1} %.",
@@ -402,7 +387,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
         let through = |measured: &VictimResults, of: &PointValue| through(&measured.sweep, of);
         let alone =
             all.first().zip(alone).map(|(first, of)| ("alone".to_owned(), through(&first.measured, of)));
-        let lines = all.iter().map(|of_policy| (of_policy.name.clone(), through(&of_policy.measured, of)));
+        let lines = named(all, |of_policy| through(&of_policy.measured, of));
         Panel::new(title, LOAD_X, y, Content::Lines(alone.into_iter().chain(lines).collect()))
     };
     let rate = |title: &str, of: fn(&VictimPoint) -> &Delivery| {
@@ -415,11 +400,8 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
         over_load(title, completion_y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
     };
     let small = |title: &str, of: fn(&VictimPoint) -> &Delivery| {
-        let line = |Compared { name, measured, .. }: &Compared<_, VictimResults>| {
-            (name.clone(), through(&measured.small, &|p| p50(of(p).completion_ms)))
-        };
-        Panel::new(title, LOAD_X, completion_y, Content::Lines(all.iter().map(line).collect()))
-            .absent(NONE_COMPLETED)
+        let lines = named(all, |all| through(&all.measured.small, &|p| p50(of(p).completion_ms)));
+        Panel::new(title, LOAD_X, completion_y, Content::Lines(lines)).absent(NONE_COMPLETED)
     };
     let pause = |title: &str, of: fn(&VictimPoint) -> &Senders| {
         over_load(title, "pause time (%)", &|p| Some(of(p).paused_percent), None)

@@ -10,7 +10,7 @@ use xoff_wire::units::Nanos;
 use super::paths::{self, ADAPTIVE, FLOW, FRAME, HOSTS, SPREADS, SpreadCase};
 use crate::experiment::Conduct;
 use crate::experiment::kernel_hosts::{Bulk, TransferResults, one_class, receive_buffer, sender};
-use crate::experiment::report::{add_row, median, median_and_least, number, table};
+use crate::experiment::report::{low_middle_high, median, median_and_least, number, table_of};
 use crate::namespaces::{Counts, Ecn, LossDetection, Options};
 use crate::plot::{Content, Limits, Panel, nice_top};
 use crate::statistics::{Spread, p50};
@@ -173,41 +173,26 @@ pub(super) fn goodput(points: &[TcpPoint], by: &SpreadCase, detection: LossDetec
 type All<'a> = [(&'a str, &'a [TcpPoint])];
 
 pub(super) fn text(all: &All<'_>) -> String {
-    let mut table = table(&[
-        "policy",
-        "spread",
-        "loss\ndetection",
-        "goodput Mb/s\nall / slowest flow",
-        "fairness\nmedian (least)",
-        "uplink, kB\np50 / p75 / max",
-        "XOFF",
-        "held\nms",
-        "out of order\n%",
-        "retransmitted\nsegments / %",
-        "slowed down by\nacks / time-outs",
-    ]);
-    for (name, of) in all.iter().flat_map(|(name, points)| points.iter().map(move |of| (*name, of))) {
-        let waiting = of.uplink_kilobytes.map_or_else(
-            || number(None, 0),
-            |Spread { p50, p75, max, .. }| format!("{p50:.0} / {p75:.0} / {max:.0}"),
-        );
-        add_row(
-            &mut table,
-            [
-                name.to_owned(),
-                of.spread.to_owned(),
-                of.detection.to_owned(),
-                format!("{} / {}", median(of.goodput_mbps, 1), number(of.flow_mbps.map(|of| of.min), 1)),
-                median_and_least(of.fairness, 3),
-                waiting,
-                of.xoff_sent.to_string(),
-                number(of.paused_ms, 0),
-                number(of.out_of_order_percent, 1),
-                format!("{} / {:.1}", of.retransmitted_segments, of.retransmitted_percent),
-                format!("{} / {}", of.dupack_recoveries + of.sack_recoveries, of.timeouts),
-            ],
-        );
-    }
+    let goodput = |of: &TcpPoint| {
+        format!("{} / {}", median(of.goodput_mbps, 1), number(of.flow_mbps.map(|of| of.min), 1))
+    };
+    let again = |of: &TcpPoint| format!("{} / {:.1}", of.retransmitted_segments, of.retransmitted_percent);
+    let slowed = |of: &TcpPoint| format!("{} / {}", of.dupack_recoveries + of.sack_recoveries, of.timeouts);
+    let table = table_of(
+        all.iter().flat_map(|(name, points)| points.iter().map(move |of| (*name, of))),
+        &[
+            ("spread", &|of| of.spread.to_owned()),
+            ("loss\ndetection", &|of| of.detection.to_owned()),
+            ("goodput Mb/s\nall / slowest flow", &goodput),
+            ("fairness\nmedian (least)", &|of| median_and_least(of.fairness, 3)),
+            ("uplink, kB\np50 / p75 / max", &|of| low_middle_high(of.uplink_kilobytes)),
+            ("XOFF", &|of| of.xoff_sent.to_string()),
+            ("held\nms", &|of| number(of.paused_ms, 0)),
+            ("out of order\n%", &|of| number(of.out_of_order_percent, 1)),
+            ("retransmitted\nsegments / %", &again),
+            ("slowed down by\nacks / time-outs", &slowed),
+        ],
+    );
     let refused: u64 = all.iter().flat_map(|(_, points)| points.iter()).map(|of| of.refused_segments).sum();
     let but = match refused {
         0 => String::new(),
