@@ -132,7 +132,8 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// Declares a struct for a TOML table, with an optional field and a parser for each key.
 ///
-/// `KEYS` lists the keys; `read` reads a [`Table`]. A `layered` struct can override another one. The calling crate depends on `toml-span`.
+/// `KEYS` lists the keys; `read` reads a [`Table`]. A `layered` struct can override another one; one `over` settings, their fields of
+/// the same names. The calling crate depends on `toml-span`.
 ///
 /// ```
 /// use xoff_config::reader::{self, Table, parse};
@@ -170,6 +171,16 @@ macro_rules! keys {
             pub(crate) fn moved_to(mut self, span: toml_span::Span) -> Self {
                 $(if let Some(value) = &mut self.$key { value.span = span; })*
                 self
+            }
+        }
+    };
+    ($(#[$doc:meta])* struct $name:ident over $settings:ty { $($key:ident: $type:ty = $parse:expr;)* }) => {
+        $crate::keys! { $(#[$doc])* struct $name { $($key: $type = $parse;)* } }
+
+        impl $name {
+            pub(crate) fn over(self, mut settings: $settings) -> $settings {
+                $(if let Some(key) = self.$key { settings.$key = key.value; })*
+                settings
             }
         }
     };

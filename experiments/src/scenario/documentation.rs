@@ -2,7 +2,7 @@ const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 
 #[test] // proves: scenarios
 fn every_scenario_key_is_documented() {
-    for (heading, keys) in super::documented() {
+    for (heading, mut keys) in super::documented() {
         let (_, section) =
             DOCUMENT.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no section {heading}"));
         let rows = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
@@ -11,7 +11,6 @@ fn every_scenario_key_is_documented() {
             .filter_map(|row| row.trim_matches('|').split('|').next())
             .map(|key| key.trim().trim_matches('`'))
             .collect();
-        let mut keys = keys.to_vec();
         documented.sort_unstable();
         keys.sort_unstable();
         assert_eq!(documented, keys, "{heading}");

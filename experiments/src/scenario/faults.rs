@@ -6,7 +6,7 @@ use xoff_config::{Choice, Problem, quantity};
 use xoff_sim::{At, ControlFaults, Picos};
 use xoff_wire::units::Nanos;
 
-use super::keys::{TIME_MAX, time};
+use super::keys::{TIME_MAX, kinds, time};
 
 const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 
@@ -72,53 +72,19 @@ pub(crate) enum FaultLocation {
     AllSwitches,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum FaultKind {
-    #[default]
-    Link,
-    Stall,
-    Stalls,
-    Refusal,
-    LateCompletions,
-    Restart,
-}
-
-impl Choice for FaultKind {
-    const WORDS: &'static [(&'static str, FaultKind)] = &[
-        ("link", FaultKind::Link),
-        ("stall", FaultKind::Stall),
-        ("stalls", FaultKind::Stalls),
-        ("refusal", FaultKind::Refusal),
-        ("late-completions", FaultKind::LateCompletions),
-        ("restart", FaultKind::Restart),
-    ];
+kinds! {
+    FaultKind {
+        Link = "link", ["at"],
+            ["kind", "down", "up", "lost", "control_lost", "control_late", "control_again", "control_harmed", "late_by"];
+        Stall = "stall", ["at", "begin", "end"], ["kind"];
+        Stalls = "stalls", ["at", "gap", "length"], ["kind", "begin", "end"];
+        Refusal = "refusal", ["at", "begin", "end"], ["kind"];
+        LateCompletions = "late-completions", ["at", "begin", "end"], ["kind"];
+        Restart = "restart", ["at", "begin"], ["kind", "end"];
+    }
 }
 
 impl FaultKind {
-    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
-        match self {
-            FaultKind::Link => (
-                &["at"],
-                &[
-                    "kind",
-                    "down",
-                    "up",
-                    "lost",
-                    "control_lost",
-                    "control_late",
-                    "control_again",
-                    "control_harmed",
-                    "late_by",
-                ],
-            ),
-            FaultKind::Stall | FaultKind::Refusal | FaultKind::LateCompletions => {
-                (&["at", "begin", "end"], &["kind"])
-            }
-            FaultKind::Stalls => (&["at", "gap", "length"], &["kind", "begin", "end"]),
-            FaultKind::Restart => (&["at", "begin"], &["kind", "end"]),
-        }
-    }
-
     const fn place(self) -> &'static str {
         match self {
             FaultKind::Link => "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1",
@@ -209,7 +175,7 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     if keys.kind.is_none() && table.value("kind").is_some() {
         return None; // the error is already reported
     }
-    let kind = value(keys.kind.as_ref(), FaultKind::default());
+    let kind = value(keys.kind.as_ref(), FaultKind::Link);
     super::of_kind(table, "[[fault]]", kind.word(), FaultKeys::KEYS, kind.keys(), problems);
     let is_set = |name: &&str| table.value(name).is_some();
     if kind == FaultKind::Link && !FaultKeys::KEYS.iter().filter(|name| !AROUND.contains(name)).any(is_set) {

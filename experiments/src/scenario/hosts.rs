@@ -31,7 +31,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    struct DcqcnKeys {
+    struct DcqcnKeys over DcqcnSettings {
         gain: f64 = parse::share;
         alpha_timer: Picos = time(Nanos(1)..=SECOND);
         increase_timer: Picos = time(Nanos(1)..=SECOND);
@@ -60,7 +60,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    struct SwiftKeys {
+    struct SwiftKeys over SwiftSettings {
         target: Picos = time(Nanos(1)..=SECOND);
         additive: f64 = positive;
         decrease: f64 = parse::share;
@@ -70,7 +70,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    struct TimelyKeys {
+    struct TimelyKeys over TimelySettings {
         gain: f64 = parse::share;
         decrease: f64 = parse::share;
         additive: BitRate = parse::rate;
@@ -90,14 +90,6 @@ fn pauses(value: &toml_span::Value<'_>) -> Parsed<Obedience> {
             format!("\"obey\", \"ignore\", or the delay with which hosts obey: {allowed}")
         }),
     }
-}
-
-macro_rules! given {
-    ($keys:ident, $settings:expr, $($field:ident = $key:ident),*) => {{
-        let mut settings = $settings;
-        $(settings.$field = value($keys.$key.as_ref(), settings.$field);)*
-        settings
-    }};
 }
 
 pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettings {
@@ -143,67 +135,36 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
     let timely = parameters(place, "timely", TimelyKeys::KEYS, TimelyKeys::read, problems);
     let qcn = parameters(place, "qcn", QcnKeys::KEYS, QcnKeys::read, problems);
     let control_of_roce = match control {
-        "dcqcn" => Control::Dcqcn(given!(
-            dcqcn,
-            DcqcnSettings::default(),
-            gain = gain,
-            alpha_timer = alpha_timer,
-            increase_timer = increase_timer,
-            byte_counter = byte_counter,
-            fast_recovery = fast_recovery,
-            additive = additive,
-            hyper = hyper,
-            rate_min = rate_min,
-            cnp_interval = cnp_interval,
-            cnp_class = cnp_class
-        )),
-        "swift" => Control::Swift(given!(
-            swift,
-            SwiftSettings::default(),
-            target = target,
-            additive = additive,
-            decrease = decrease,
-            decrease_max = decrease_max,
-            flow_range = flow_range
-        )),
-        "timely" => Control::Timely(given!(
-            timely,
-            TimelySettings::default(),
-            gain = gain,
-            decrease = decrease,
-            additive = additive,
-            low = low,
-            high = high,
-            idle = idle,
-            hyper_after = hyper_after,
-            rate_min = rate_min
-        )),
+        "dcqcn" => Control::Dcqcn(dcqcn.over(DcqcnSettings::default())),
+        "swift" => Control::Swift(swift.over(SwiftSettings::default())),
+        "timely" => Control::Timely(timely.over(TimelySettings::default())),
         _ => Control::None,
     };
-    let reaction = given!(
-        qcn,
-        ReactionSettings::STANDARD,
-        decrease_divisor = decrease,
-        recovery_cycles = fast_recovery,
-        cycle_bytes = byte_counter,
-        cycle_time = timer,
-        active_step = additive,
-        hyper_step = hyper,
-        rate_min = rate_min,
-        jitter_percent = jitter
-    );
-    let mut roce = given!(keys, RoceSettings::default(), ack_every = ack_every, timeout = timeout);
-    roce.window = keys.window.and_then(|key| key.value.into_option());
-    roce.ack_class = keys.ack_class.map(|key| key.value);
-    roce.control = control_of_roce;
-    let mut settings = given!(
-        keys,
-        HostSettings::default(),
-        payload_max = payload,
-        obedience = pauses,
-        obeys_flows = ofc,
-        obeys_rates = gfc
-    );
+    let standard = ReactionSettings::STANDARD;
+    let reaction = ReactionSettings {
+        decrease_divisor: value(qcn.decrease.as_ref(), standard.decrease_divisor),
+        recovery_cycles: value(qcn.fast_recovery.as_ref(), standard.recovery_cycles),
+        cycle_bytes: value(qcn.byte_counter.as_ref(), standard.cycle_bytes),
+        cycle_time: value(qcn.timer.as_ref(), standard.cycle_time),
+        active_step: value(qcn.additive.as_ref(), standard.active_step),
+        hyper_step: value(qcn.hyper.as_ref(), standard.hyper_step),
+        rate_min: value(qcn.rate_min.as_ref(), standard.rate_min),
+        jitter_percent: value(qcn.jitter.as_ref(), standard.jitter_percent),
+        ..standard
+    };
+    let default = RoceSettings::default();
+    let roce = RoceSettings {
+        window: keys.window.and_then(|key| key.value.into_option()),
+        ack_every: value(keys.ack_every.as_ref(), default.ack_every),
+        ack_class: keys.ack_class.map(|key| key.value),
+        timeout: value(keys.timeout.as_ref(), default.timeout),
+        control: control_of_roce,
+    };
+    let mut settings = HostSettings::default();
+    settings.payload_max = value(keys.payload.as_ref(), settings.payload_max);
+    settings.obedience = value(keys.pauses.as_ref(), settings.obedience);
+    settings.obeys_flows = value(keys.ofc.as_ref(), settings.obeys_flows);
+    settings.obeys_rates = value(keys.gfc.as_ref(), settings.obeys_rates);
     if transport == "roce" {
         settings.transport = Transport::Roce(roce);
     }

@@ -13,6 +13,25 @@ pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 
+/// Declares the kinds of a table: each with its word, its required keys, and its optional keys.
+macro_rules! kinds {
+    ($name:ident { $($kind:ident = $word:literal, $required:expr, $optional:expr;)* }) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($kind,)* }
+
+        impl xoff_config::Choice for $name {
+            const WORDS: &'static [(&'static str, $name)] = &[$(($word, $name::$kind)),*];
+        }
+
+        impl $name {
+            const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+                match self { $($name::$kind => (&$required, &$optional)),* }
+            }
+        }
+    };
+}
+pub(super) use kinds;
+
 pub(super) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Picos> {
     move |value| parse::time(range.clone())(value).map(Picos::from)
 }

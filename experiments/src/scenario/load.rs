@@ -9,7 +9,7 @@ use xoff_sim::flows::FLOW_BYTES_MAX;
 use xoff_sim::load::{Between, Sizes, Times};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::keys::{HOST_MAX, TIME_MAX, file, hosts, positive};
+use super::keys::{HOST_MAX, TIME_MAX, file, hosts, kinds, positive};
 
 xoff_config::keys! {
     struct LoadKeys {
@@ -98,50 +98,21 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
         .ok_or_else(|| "a list of pairs of different hosts, such as [[0, 3], [1, 3]]".into())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadKind {
-    Poisson,
-    Incast,
-    Permutation,
-    Ring,
-    OnOff,
-    Draw,
-    Flows,
-    Hpcc,
-}
-
-impl Choice for LoadKind {
-    const WORDS: &'static [(&'static str, LoadKind)] = &[
-        ("poisson", LoadKind::Poisson),
-        ("incast", LoadKind::Incast),
-        ("permutation", LoadKind::Permutation),
-        ("ring", LoadKind::Ring),
-        ("on-off", LoadKind::OnOff),
-        ("draw", LoadKind::Draw),
-        ("flows", LoadKind::Flows),
-        ("hpcc", LoadKind::Hpcc),
-    ];
+kinds! {
+    LoadKind {
+        Poisson = "poisson", ["size"], ["load", "arrivals", "hosts", "between", "begin", "end"];
+        Incast = "incast", ["fan_in", "size"],
+            ["askers", "servers", "between", "question", "deadline", "open", "gap", "gaps", "begin", "end"];
+        Permutation = "permutation", ["size"], ["begin"];
+        Ring = "ring", ["size"], ["ahead", "begin"];
+        OnOff = "on-off", ["pairs", "size", "gap"], ["between", "gaps", "begin", "end"];
+        Draw = "draw", ["flows", "pairs", "size"], ["between", "begin"];
+        Flows = "flows", ["file"], [];
+        Hpcc = "hpcc", ["file"], [];
+    }
 }
 
 impl LoadKind {
-    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
-        match self {
-            LoadKind::Poisson => (&["size"], &["load", "arrivals", "hosts", "between", "begin", "end"]),
-            LoadKind::Incast => (
-                &["fan_in", "size"],
-                &[
-                    "askers", "servers", "between", "question", "deadline", "open", "gap", "gaps", "begin",
-                    "end",
-                ],
-            ),
-            LoadKind::Permutation => (&["size"], &["begin"]),
-            LoadKind::Ring => (&["size"], &["ahead", "begin"]),
-            LoadKind::OnOff => (&["pairs", "size", "gap"], &["between", "gaps", "begin", "end"]),
-            LoadKind::Draw => (&["flows", "pairs", "size"], &["between", "begin"]),
-            LoadKind::Flows | LoadKind::Hpcc => (&["file"], &[]),
-        }
-    }
-
     const fn is_endless(self) -> bool {
         matches!(self, LoadKind::Poisson | LoadKind::Incast | LoadKind::OnOff)
     }

@@ -332,21 +332,21 @@ fn of_kind(
 }
 
 #[cfg(test)]
-fn documented() -> Vec<(&'static str, &'static [&'static str])> {
+fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
-        ("### `[scenario]`", ScenarioKeys::KEYS),
-        ("### `[topology]`", topology::TopologyKeys::KEYS),
-        ("### `[hosts]`", hosts::HostKeys::KEYS),
-        ("### `[hosts.dcqcn]`", hosts::DcqcnKeys::KEYS),
-        ("### `[hosts.swift]`", hosts::SwiftKeys::KEYS),
-        ("### `[hosts.timely]`", hosts::TimelyKeys::KEYS),
-        ("### `[hosts.qcn]`", hosts::QcnKeys::KEYS),
-        ("### `[hosts.tcp]`", tcp::TcpKeys::KEYS),
-        ("### `[[receiver]]`", receivers::ReceiverKeys::KEYS),
-        ("### `[[load]]`", load::LoadKeys::KEYS),
-        ("### `[[fault]]`", faults::FaultKeys::KEYS),
-        ("### `[[change]]`", changes::ChangeKeys::KEYS),
-        ("### `[output]`", OutputKeys::KEYS),
+        ("### `[scenario]`", ScenarioKeys::KEYS.to_vec()),
+        ("### `[topology]`", topology::TopologyKeys::KEYS.to_vec()),
+        ("### `[hosts]`", hosts::HostKeys::KEYS.to_vec()),
+        ("### `[hosts.dcqcn]`", hosts::DcqcnKeys::KEYS.to_vec()),
+        ("### `[hosts.swift]`", hosts::SwiftKeys::KEYS.to_vec()),
+        ("### `[hosts.timely]`", hosts::TimelyKeys::KEYS.to_vec()),
+        ("### `[hosts.qcn]`", hosts::QcnKeys::KEYS.to_vec()),
+        ("### `[hosts.tcp]`", [tcp::TcpHostKeys::KEYS, tcp::TcpKeys::KEYS].concat()),
+        ("### `[[receiver]]`", receivers::ReceiverKeys::KEYS.to_vec()),
+        ("### `[[load]]`", load::LoadKeys::KEYS.to_vec()),
+        ("### `[[fault]]`", faults::FaultKeys::KEYS.to_vec()),
+        ("### `[[change]]`", changes::ChangeKeys::KEYS.to_vec()),
+        ("### `[output]`", OutputKeys::KEYS.to_vec()),
     ]
 }
 

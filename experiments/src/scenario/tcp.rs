@@ -9,8 +9,14 @@ const CONTROLS: [(&str, Algorithm); 3] =
     [("cubic", Algorithm::Cubic), ("reno", Algorithm::Reno), ("dctcp", Algorithm::Dctcp)];
 
 xoff_config::keys! {
-    struct TcpKeys {
+    struct TcpHostKeys {
         classes: ClassSet = classes;
+        ack_class: Class = parse::class;
+    }
+}
+
+xoff_config::keys! {
+    struct TcpKeys over TcpSettings {
         control: Algorithm = parse::choice(&CONTROLS);
         ecn: bool = parse::boolean;
         mss: u32 = parse::integer(64..=8_934);
@@ -24,7 +30,6 @@ xoff_config::keys! {
         ack_every: u32 = parse::integer(1..=1_000);
         ack_delay: Nanos = parse::time(Nanos(1)..=MINUTE);
         quick_acks: u32 = parse::integer(0..=1_000_000);
-        ack_class: Class = parse::class;
         handshake: bool = parse::boolean;
         persistent: bool = parse::boolean;
         idle_restart: bool = parse::boolean;
@@ -62,9 +67,9 @@ pub(super) fn read(hosts: &Table<'_, '_>, is_chosen: bool, problems: &mut Proble
         let all = TcpHosts { classes: ClassSet::ALL, ack_class: None, settings: TcpSettings::default() };
         return is_chosen.then_some(all);
     };
-    table.no_others(&[TcpKeys::KEYS], problems);
-    let keys = TcpKeys::read(&table, problems);
-    match &keys.classes {
+    table.no_others(&[TcpHostKeys::KEYS, TcpKeys::KEYS], problems);
+    let (hosts, keys) = (TcpHostKeys::read(&table, problems), TcpKeys::read(&table, problems));
+    match &hosts.classes {
         None if !is_chosen && table.value("classes").is_none() => problems.push(
             Problem::error("[hosts.tcp] has no effect: no flow uses TCP")
                 .at(table.span, "without effect")
@@ -96,27 +101,9 @@ pub(super) fn read(hosts: &Table<'_, '_>, is_chosen: bool, problems: &mut Proble
         );
     }
     let detection = if sack { default.detection } else { Detection::Duplicates(3) };
-    let settings = TcpSettings {
-        mss: value(keys.mss.as_ref(), default.mss),
-        initial_window: value(keys.initial_window.as_ref(), default.initial_window),
-        control,
-        ecn: value(keys.ecn.as_ref(), is_dctcp),
-        sack,
-        detection: value(keys.detection.as_ref(), detection),
-        rto_min: value(keys.rto_min.as_ref(), default.rto_min),
-        rto_initial: value(keys.rto_initial.as_ref(), default.rto_initial),
-        rto_max: value(keys.rto_max.as_ref(), default.rto_max),
-        ack_every: value(keys.ack_every.as_ref(), default.ack_every),
-        ack_delay: value(keys.ack_delay.as_ref(), default.ack_delay),
-        quick_acks: value(keys.quick_acks.as_ref(), default.quick_acks),
-        window: value(keys.window.as_ref(), default.window),
-        handshake: value(keys.handshake.as_ref(), default.handshake),
-        persistent: value(keys.persistent.as_ref(), default.persistent),
-        idle_restart: value(keys.idle_restart.as_ref(), default.idle_restart),
-    };
-    let classes = keys.classes.map(|key| key.value);
-    let ack_class = keys.ack_class.map(|key| key.value);
-    Some(TcpHosts { classes: classes.unwrap_or(ClassSet::ALL), ack_class, settings })
+    let settings = keys.over(TcpSettings { ecn: is_dctcp, sack, detection, ..default });
+    let classes = value(hosts.classes.as_ref(), ClassSet::ALL);
+    Some(TcpHosts { classes, ack_class: hosts.ack_class.map(|key| key.value), settings })
 }
 
 // This file proves promises of SPECIFICATION.md: scenarios, tcp

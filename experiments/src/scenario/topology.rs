@@ -8,7 +8,7 @@ use xoff_flow_control::settings::Spread;
 use xoff_sim::scheduled::Scheduled;
 use xoff_wire::units::{BitRate, Nanos};
 
-use super::keys::file;
+use super::keys::{file, kinds};
 use super::of_kind;
 
 pub(super) const DELAY: Nanos = Nanos(500);
@@ -58,70 +58,24 @@ fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
         .ok_or_else(|| "a list of lines by leaf and spine, such as [[2, 1], [3, 0]]".into())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TopologyKind {
-    Single,
-    Chain,
-    Dumbbell,
-    Ring,
-    OfcFig1,
-    LeafSpine,
-    Scheduled,
-    FatTree,
-    Edges,
-    Hpcc,
-}
-
-impl Choice for TopologyKind {
-    const WORDS: &'static [(&'static str, TopologyKind)] = &[
-        ("single", TopologyKind::Single),
-        ("chain", TopologyKind::Chain),
-        ("dumbbell", TopologyKind::Dumbbell),
-        ("ring", TopologyKind::Ring),
-        ("ofc-fig1", TopologyKind::OfcFig1),
-        ("leaf-spine", TopologyKind::LeafSpine),
-        ("scheduled", TopologyKind::Scheduled),
-        ("fat-tree", TopologyKind::FatTree),
-        ("edges", TopologyKind::Edges),
-        ("hpcc", TopologyKind::Hpcc),
-    ];
+kinds! {
+    TopologyKind {
+        Single = "single", ["hosts"], [];
+        Chain = "chain", ["switches"], [];
+        Dumbbell = "dumbbell", ["hosts"], ["host_rate", "host_delay"];
+        Ring = "ring", ["switches"], ["host_rate", "host_delay"];
+        OfcFig1 = "ofc-fig1", [], [];
+        LeafSpine = "leaf-spine", ["leaves", "spines", "hosts"], ["host_rate", "host_delay", "failed", "spread"];
+        Scheduled = "scheduled", ["leaves", "spines", "hosts"],
+            ["host_rate", "host_delay", "cell", "credits", "spine_buffer"];
+        FatTree = "fat-tree", [],
+            ["k", "pods", "edges", "aggregations", "cores", "hosts", "host_rate", "host_delay", "core_rate", "core_delay", "spread"];
+        Edges = "edges", ["file"], ["spread"];
+        Hpcc = "hpcc", ["file"], ["spread"];
+    }
 }
 
 impl TopologyKind {
-    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
-        match self {
-            TopologyKind::Single => (&["hosts"], &[]),
-            TopologyKind::Chain => (&["switches"], &[]),
-            TopologyKind::Dumbbell => (&["hosts"], &["host_rate", "host_delay"]),
-            TopologyKind::Ring => (&["switches"], &["host_rate", "host_delay"]),
-            TopologyKind::OfcFig1 => (&[], &[]),
-            TopologyKind::Edges | TopologyKind::Hpcc => (&["file"], &["spread"]),
-            TopologyKind::LeafSpine => {
-                (&["leaves", "spines", "hosts"], &["host_rate", "host_delay", "failed", "spread"])
-            }
-            TopologyKind::Scheduled => (
-                &["leaves", "spines", "hosts"],
-                &["host_rate", "host_delay", "cell", "credits", "spine_buffer"],
-            ),
-            TopologyKind::FatTree => (
-                &[],
-                &[
-                    "k",
-                    "pods",
-                    "edges",
-                    "aggregations",
-                    "cores",
-                    "hosts",
-                    "host_rate",
-                    "host_delay",
-                    "core_rate",
-                    "core_delay",
-                    "spread",
-                ],
-            ),
-        }
-    }
-
     pub const fn switches(self) -> &'static [&'static str] {
         match self {
             TopologyKind::LeafSpine | TopologyKind::Scheduled => &["leaf", "spine"],
