@@ -6,7 +6,7 @@ use xoff_host::HostReport;
 use xoff_host::report::ReceivedStream;
 use xoff_wire::units::{CLASSES, Class, Nanos};
 
-use crate::counted::Counted;
+use crate::counted::{Counted, dropped};
 use crate::plan::{HostId, LOSSLESS, PortOf};
 use crate::running_fabric::{FinalReports, Proof};
 
@@ -110,7 +110,7 @@ impl Account {
     }
 
     pub fn dropped(&self, class: Class) -> u64 {
-        self.classes(class).flat_map(|counters| &counters.drops).map(Counter::get).sum()
+        self.classes(class).map(dropped).sum()
     }
 
     pub fn kernel_drops(&self) -> u64 {
@@ -175,8 +175,7 @@ pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
         let (received, departed) = counters().fold((0, 0), |(received, departed), of| {
-            let dropped: u64 = of.drops.iter().map(Counter::get).sum();
-            (received + of.rx_frames.get(), departed + of.tx_frames.get() + dropped)
+            (received + of.rx_frames.get(), departed + of.tx_frames.get() + dropped(of))
         });
         let waiting: u64 = counters().map(|of| of.ingress_bytes.get() + of.egress_bytes.get()).sum();
         received.saturating_sub(departed).min(waiting.div_ceil(FRAME_MIN))

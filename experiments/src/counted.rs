@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters, CulpritQueue};
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_switch::causes::{ClassWaits, FullQueue, PortWaits, Waits};
@@ -31,10 +32,7 @@ impl Counted {
     }
 
     pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
-        let of = move |port| {
-            Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
-        };
-        self.ports().flat_map(of)
+        queues(&self.counters)
     }
 
     pub fn class(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
@@ -90,6 +88,17 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
         culprits: switch.counters.culprits(port, class).into_iter().map(full).collect(),
         is_held: counters.paused_since.get() != 0 || counters.flows.paused.get() != 0,
     }
+}
+
+pub fn queues(counters: &Counters) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+    let ports = (0..=u8::MAX).map(PortId).take(counters.ports());
+    ports.flat_map(move |port| {
+        Class::ALL.into_iter().map(move |class| (port, class, counters.class(port, class)))
+    })
+}
+
+pub fn dropped(class: &ClassCounters) -> u64 {
+    class.drops.iter().map(Counter::get).sum()
 }
 
 /// Reads counters until two readings agree, because a single reading may mix old and new values.

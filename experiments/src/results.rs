@@ -1,4 +1,5 @@
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
@@ -51,6 +52,10 @@ impl Table {
         }
         line + "}\n"
     }
+}
+
+pub fn value<T: FromStr>(row: &Row, at: usize) -> Option<T> {
+    row[at].parse().ok()
 }
 
 pub fn csv(row: &[String]) -> String {

@@ -19,40 +19,23 @@ pub enum Setting {
     Classes(Vec<u8>),
 }
 
-impl From<bool> for Setting {
-    fn from(is: bool) -> Setting {
-        Setting::Is(is)
-    }
+macro_rules! from {
+    ($($type:ty: $value:ident => $setting:expr;)*) => {
+        $(impl From<$type> for Setting {
+            fn from($value: $type) -> Setting {
+                $setting
+            }
+        })*
+    };
 }
 
-impl From<u64> for Setting {
-    fn from(number: u64) -> Setting {
-        Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<Bytes> for Setting {
-    fn from(size: Bytes) -> Setting {
-        size.0.into()
-    }
-}
-
-impl From<f64> for Setting {
-    fn from(part: f64) -> Setting {
-        Setting::Part(part)
-    }
-}
-
-impl From<&str> for Setting {
-    fn from(text: &str) -> Setting {
-        Setting::Text(text.to_owned())
-    }
-}
-
-impl From<&[u8]> for Setting {
-    fn from(classes: &[u8]) -> Setting {
-        Setting::Classes(classes.to_vec())
-    }
+from! {
+    bool: is => Setting::Is(is);
+    u64: number => Setting::Number(i64::try_from(number).unwrap_or(i64::MAX));
+    Bytes: size => size.0.into();
+    f64: part => Setting::Part(part);
+    &str: text => Setting::Text(text.to_owned());
+    &[u8]: classes => Setting::Classes(classes.to_vec());
 }
 
 impl Setting {

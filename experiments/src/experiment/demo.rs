@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
-use xoff_flow_control::counter::Counter;
 use xoff_host::Stream;
 use xoff_switch::Promise;
 use xoff_wire::units::{BitRate, Class, Nanos};
@@ -14,6 +13,7 @@ use xoff_wire::units::{BitRate, Class, Nanos};
 use super::report::{add_row, table};
 use super::series::Series;
 use super::{Conduct, machine};
+use crate::counted::dropped;
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
@@ -119,7 +119,7 @@ fn watch(
         if now.since(before) >= TICK {
             seconds += 1;
             let mbps = |of: &Series| of.rate(before, now).unwrap_or(0.0);
-            let dropped = live.sum(LOSSY, |class| class.drops.iter().map(Counter::get).sum());
+            let dropped = live.sum(LOSSY, dropped);
             tell(&format!(
                 "{seconds:>3} s   congested port {:6.1} Mb/s   victim {:6.1} Mb/s   XOFF sent {:>6}   lossy dropped {dropped:>8}",
                 mbps(&congested),

@@ -309,22 +309,9 @@ fn usable_interfaces(row: &Row) -> BTreeSet<&str> {
 mod tests {
     use std::cell::Cell;
 
-    use crate::HostId;
-    use xoff_wire::units::BitRate;
-
     use super::*;
+    use crate::addresses::tests::leaf_spine;
     use xoff_switch::router::RowVia;
-
-    fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
-        let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
-        let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
-        let [leaf_1, leaf_2, spine_1, spine_2] = switches;
-        let hosts = [("near", leaf_1), ("far", leaf_2)].map(|(name, leaf)| plan.host(name, leaf));
-        for (leaf, spine) in [(leaf_1, spine_1), (leaf_1, spine_2), (leaf_2, spine_1), (leaf_2, spine_2)] {
-            plan.trunk(leaf, spine);
-        }
-        (plan, switches, hosts)
-    }
 
     #[test]
     fn routers_at_trunk_ends_are_bgp_neighbours() {

@@ -16,11 +16,12 @@ use xoff_wire::units::{Class, Nanos, PortId};
 use super::build::{AnyFabric, Model, model, named};
 use super::hpcc::{self, QueueLengths};
 use super::pauses::Pauses;
-use super::queue_means::{QueueMeans, StuckQueues, ports};
+use super::queue_means::{QueueMeans, StuckQueues};
 use super::tables::{
     CLASSES, DROPS, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, Rows, SWITCHES, THROUGHPUT, decimal,
     nanos,
 };
+use crate::counted::{dropped, queues};
 use crate::scenario::{Scenario, Source};
 use crate::statistics::{mean, quantile, sorted};
 
@@ -170,10 +171,6 @@ fn report_progress(
     progress.hops.store(fabric.fabric().tally().hops, Ordering::Relaxed);
 }
 
-fn dropped(counters: &ClassCounters) -> u64 {
-    counters.drops.iter().map(xoff_flow_control::counter::Counter::get).sum()
-}
-
 fn held(counters: &ClassCounters, now: Nanos) -> u64 {
     let since = counters.held_since.get();
     counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }
@@ -192,7 +189,7 @@ fn counted(model: &Model) -> WarmUpCounts {
     for switch in fabric.fabric().switches() {
         let impairments = switch.impairment_counts();
         sum.lost += impairments.receive_drops + impairments.lost_in_restarts;
-        for (_, _, class) in ports(switch.counters()) {
+        for (_, _, class) in queues(switch.counters()) {
             sum.xoffs += class.xoff_sent.get();
             sum.held += held(class, now);
             sum.lost += dropped(class);
@@ -212,7 +209,7 @@ fn row(key: &[String; 2], cells: impl IntoIterator<Item = String>) -> Row {
 
 fn sample_queues(model: &Model, key: &[String; 2], now: Picos, rows: &mut Rows) {
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
-        for (port, class, counters) in ports(switch.counters()) {
+        for (port, class, counters) in queues(switch.counters()) {
             let (egress, ingress) = (counters.egress_bytes.get(), counters.ingress_bytes.get());
             let headroom = counters.headroom_bytes.get();
             if egress + ingress + headroom > 0 {
@@ -279,7 +276,7 @@ fn flow(record: &FlowRecord, model: &Model, counts: bool, key: &[String; 2]) -> 
 fn classes(model: &Model, waiting: &QueueMeans, key: &[String; 2], rows: &mut Rows) {
     let now = model.fabric.fabric().now().floor();
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
-        for (port, class, counters) in ports(switch.counters()) {
+        for (port, class, counters) in queues(switch.counters()) {
             let paused_since = counters.paused_since.get();
             let paused = if paused_since > 0 { now.0.saturating_sub(paused_since) } else { 0 };
             let counts = [
@@ -312,7 +309,7 @@ fn classes(model: &Model, waiting: &QueueMeans, key: &[String; 2], rows: &mut Ro
 fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
-        for (port, class, counters) in ports(switch.counters()) {
+        for (port, class, counters) in queues(switch.counters()) {
             let counts = DropReason::ALL.into_iter().zip(&counters.drops);
             for (reason, count) in counts.map(|(reason, count)| (reason, count.get())).filter(|of| of.1 > 0) {
                 let place = place(model, number, port, class).into_iter();
@@ -438,7 +435,7 @@ fn summary(
     let overall = outcome(flows(), queries().map(|(_, query)| query), payload.iter().sum(), span);
     let most = |of: fn(&ClassCounters) -> u64| {
         let switches = model.fabric.fabric().switches().iter();
-        switches.flat_map(|switch| ports(switch.counters())).map(|(.., class)| of(class)).max().unwrap_or(0)
+        switches.flat_map(|switch| queues(switch.counters())).map(|(.., class)| of(class)).max().unwrap_or(0)
     };
     let sum = |of: fn(&FlowRecord) -> u32| flows().map(|record| u64::from(of(record))).sum::<u64>();
     let kilobytes = |bytes: u64| decimal(bytes as f64 / 1e3);

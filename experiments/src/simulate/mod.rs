@@ -129,7 +129,7 @@ fn finish(about: &RunMetadata, summary: &Summary, directory: &Path) -> miette::R
     let json = serde_json::to_string_pretty(summary).expect("the summary has no JSON form") + "\n";
     for (name, text) in [("summary.json", json), ("summary.txt", summary.text())] {
         let path = directory.join(name);
-        fs::write(&path, text).map_err(|error| miette!("cannot write {}: {error}", path.display()))?;
+        fs::write(&path, text).map_err(|error| store::cannot(&path, &error))?;
     }
     plots::draw(about, directory)?;
     Ok(())

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use miette::{IntoDiagnostic as _, miette};
+use miette::IntoDiagnostic as _;
 
 use super::steps::{self, Steps};
-use super::store::{RunMetadata, rows};
+use super::store::{RunMetadata, cannot, rows};
 use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
 use crate::plot::{Content, Figure, Limits, Panel, Point};
+use crate::results::value;
 use crate::statistics::{quantile, sorted};
 
 const POINTS_MAX: usize = 12;
@@ -23,9 +24,8 @@ type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
 pub const DIRECTORY: &str = "plots";
 
-pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf>> {
+pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<()> {
     let plots = directory.join(DIRECTORY);
-    let mut written = Vec::new();
     let figures = [
         ("slowdown", slowdown(about, directory)?),
         ("queues", queues(about, directory)?),
@@ -36,7 +36,7 @@ pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf
         if panels.is_empty() {
             continue;
         }
-        fs::create_dir_all(&plots).map_err(|error| miette!("cannot write {}: {error}", plots.display()))?;
+        fs::create_dir_all(&plots).map_err(|error| cannot(&plots, &error))?;
         let seeds = match (name, &about.seeds[..]) {
             ("slowdown", [first, .., last]) => format!("seeds {first} to {last}"),
             (_, [first, ..]) => format!("seed {first}"),
@@ -54,12 +54,9 @@ pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf
         };
         let svg = Figure { title, panels }.svg().into_diagnostic()?;
         let path = plots.join(format!("{name}.svg"));
-        let cannot =
-            |path: &Path, error: &dyn std::fmt::Display| miette!("cannot write {}: {error}", path.display());
         fs::write(&path, &svg).map_err(|error| cannot(&path, &error))?;
-        written.push(path);
     }
-    Ok(written)
+    Ok(())
 }
 
 fn named(point: &str) -> String {
@@ -69,16 +66,12 @@ fn named(point: &str) -> String {
     }
 }
 
-fn number(row: &Row, at: usize) -> Option<f64> {
-    row[at].parse().ok()
-}
-
 fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let mut of: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     let [size, slow, counted] = ["size_bytes", "slowdown", "counted"].map(|name| FLOWS.at(name));
     rows(directory, &FLOWS, |row| {
         if let (Some(bytes), Some(slowdown), "1") =
-            (number(&row, size), number(&row, slow), row[counted].as_str())
+            (value(&row, size), value(&row, slow), row[counted].as_str())
         {
             of.entry(row[0].clone()).or_default().push((bytes, slowdown));
         }
@@ -130,15 +123,12 @@ fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     if distinct.len() <= BINS {
         return distinct.into_iter().map(|size| (size, size)).collect();
     }
-    let (low, high) = (sizes[0].max(1.0).log10(), sizes[sizes.len() - 1].max(1.0).log10());
+    let most = sizes[sizes.len() - 1];
+    let (low, high) = (sizes[0].max(1.0).log10(), most.max(1.0).log10());
     let edge = |at: usize| 10_f64.powf(low + (high - low) * at as f64 / BINS as f64);
     (0..BINS)
-        .map(|at| (edge(at).ceil(), if at + 1 == BINS { high_end(sizes) } else { edge(at + 1).ceil() - 1.0 }))
+        .map(|at| (edge(at).ceil(), if at + 1 == BINS { most } else { edge(at + 1).ceil() - 1.0 }))
         .collect()
-}
-
-fn high_end(sizes: &[f64]) -> f64 {
-    sizes[sizes.len() - 1]
 }
 
 fn first_seed(
@@ -156,16 +146,12 @@ fn first_seed(
     Ok(of)
 }
 
-fn nanos(row: &Row, at: usize) -> Option<u64> {
-    row[at].parse().ok()
-}
-
 fn micros(row: &Row, at: usize) -> Option<f64> {
-    number(row, at).map(|nanos| nanos / 1e3)
+    value::<f64>(row, at).map(|nanos| nanos / 1e3)
 }
 
 fn times<'a>(rows: impl Iterator<Item = &'a Row>, at: usize) -> Vec<u64> {
-    let mut times: Vec<u64> = rows.filter_map(|row| nanos(row, at)).collect();
+    let mut times: Vec<u64> = rows.filter_map(|row| value(row, at)).collect();
     times.sort_unstable();
     times.dedup();
     times
@@ -195,7 +181,7 @@ fn queues(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
         let mut most: BTreeMap<u64, f64> = BTreeMap::new();
         let mut by_queue: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
         for row in &of[point] {
-            let (Some(at), Some(bytes)) = (nanos(row, time), number(row, egress)) else { continue };
+            let (Some(at), Some(bytes)) = (value(row, time), value::<f64>(row, egress)) else { continue };
             let kilobytes = bytes / 1e3;
             let longest = most.entry(at).or_default();
             *longest = longest.max(kilobytes);
@@ -240,7 +226,7 @@ fn pauses(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
         ["start_ns", "end_ns", "switch", "port", "class", "peer"].map(|name| PAUSES.at(name));
     let mut panels = Vec::new();
     for point in about.points.iter().take(POINTS_MAX) {
-        let last = runs.get(point).and_then(|rows| number(&rows[0], RUNS.at("duration_us"))).unwrap_or(0.0);
+        let last = runs.get(point).and_then(|rows| value(&rows[0], RUNS.at("duration_us"))).unwrap_or(0.0);
         let mut by_place: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
         for row in of.get(point).into_iter().flatten() {
             let Some(from) = micros(row, start) else { continue };
@@ -278,7 +264,8 @@ fn throughput(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel
         let steps = Steps::of(&times(of[point].iter(), time), &all);
         let mut by_flow: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
         for row in &of[point] {
-            if let (Some(at), Ok(flow), Some(mbps)) = (nanos(row, time), row[flow].parse(), number(row, rate))
+            if let (Some(at), Ok(flow), Some(mbps)) =
+                (value(row, time), row[flow].parse(), value::<f64>(row, rate))
             {
                 by_flow.entry(flow).or_default().push((at, mbps / 1e3));
             }

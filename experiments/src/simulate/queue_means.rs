@@ -1,11 +1,12 @@
 //! Mean queue lengths, and queues stuck at the end of a run (deadlock, or failed link).
 
-use xoff_flow_control::counters::{ClassCounters, Counters};
+use xoff_flow_control::counters::ClassCounters;
 use xoff_sim::Picos;
 use xoff_wire::units::{Class, PortId};
 
 use super::build::Model;
 use super::tables::decimal;
+use crate::counted::queues as queues_of;
 
 pub struct QueueMeans {
     samples: u64,
@@ -22,7 +23,7 @@ impl QueueMeans {
     pub fn sample(&mut self, model: &Model) {
         self.samples += 1;
         for (switch, bytes) in model.fabric.fabric().switches().iter().zip(&mut self.bytes) {
-            for (port, class, counters) in ports(switch.counters()) {
+            for (port, class, counters) in queues_of(switch.counters()) {
                 bytes[port.index()][class.index()] += counters.egress_bytes.get();
             }
         }
@@ -81,12 +82,5 @@ impl StuckQueues {
 
 fn queues(model: &Model) -> impl Iterator<Item = &ClassCounters> {
     let switches = model.fabric.fabric().switches().iter();
-    switches.flat_map(|switch| ports(switch.counters())).map(|(.., class)| class)
-}
-
-pub fn ports(counters: &Counters) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
-    let ports = (0..=u8::MAX).map(PortId).take(counters.ports());
-    ports.flat_map(move |port| {
-        Class::ALL.into_iter().map(move |class| (port, class, counters.class(port, class)))
-    })
+    switches.flat_map(|switch| queues_of(switch.counters())).map(|(.., class)| class)
 }

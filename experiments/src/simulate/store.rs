@@ -45,7 +45,7 @@ const ROW_MAX: u64 = 1 << 20;
 const ABOUT: &str = "run.json";
 const SCENARIO: &str = "scenario.toml";
 
-fn cannot(path: &Path, error: &dyn std::fmt::Display) -> miette::Report {
+pub(super) fn cannot(path: &Path, error: &dyn std::fmt::Display) -> miette::Report {
     miette!("cannot write {}: {error}", path.display())
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::store::RunMetadata;
 use super::tables::{LOADS, RUNS, Row, Table};
+use crate::results::value;
 use crate::statistics::{Interval, mean};
 
 const SHOWN: [(&str, &str); 11] = [
@@ -91,10 +92,6 @@ pub struct Summary {
     compared: Vec<String>,
 }
 
-fn value(row: &Row, at: usize) -> Option<f64> {
-    row[at].parse().ok()
-}
-
 fn over(rows: &[&Row], at: usize) -> Option<Estimate> {
     let values: Vec<f64> = rows.iter().filter_map(|row| value(row, at)).collect();
     Estimate::of(&values)
@@ -149,7 +146,8 @@ pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
         let against = |at: usize| {
             let pairs =
                 rows.iter().filter_map(|row| Some((row, controls.iter().find(|of| of[1] == row[1])?)));
-            let differences = pairs.filter_map(|(row, control)| Some(value(row, at)? - value(control, at)?));
+            let differences =
+                pairs.filter_map(|(row, control)| Some(value::<f64>(row, at)? - value::<f64>(control, at)?));
             Estimate::of(&differences.collect::<Vec<f64>>())
         };
         let is_control = *point == control;

@@ -7,6 +7,7 @@ use xoff_sim::{At, Line, Plan};
 
 use super::super::files::IMPORTED;
 use super::loads;
+use super::plan::ends;
 use crate::scenario::{self, LoadKind, Scenario};
 
 #[derive(Debug)]
@@ -18,18 +19,8 @@ pub struct Import {
 
 impl Import {
     pub(super) fn new(nodes: Nodes, plan: &Plan, flows: &[Vec<ImportedFlow>]) -> Import {
-        let mut ends: Vec<Vec<(u8, At, Line)>> = vec![Vec::new(); plan.switches() as usize];
-        for &(a, b, line) in plan.links() {
-            for (from, to) in [(a, b), (b, a)] {
-                if let At::Switch(switch, port) = from {
-                    ends[switch as usize].push((port, to, line));
-                }
-            }
-        }
-        ends.iter_mut().for_each(|ports| ports.sort_by_key(|(port, ..)| *port));
-        let ends = ends.into_iter().map(|ports| ports.into_iter().map(|(_, to, line)| (to, line)).collect());
         let ports = flows.iter().map(|flows| flows.iter().map(|flow| flow.port).collect());
-        Import { nodes, ends: ends.collect(), ports: ports.collect() }
+        Import { nodes, ends: ends(plan), ports: ports.collect() }
     }
 }
 

@@ -169,24 +169,32 @@ pub fn named(at: At) -> String {
     }
 }
 
-pub(super) fn ports(plan: &Plan, hosts: &HostSettings) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
-    let mut found: Vec<Vec<(u8, PortLine, String)>> = vec![Vec::new(); plan.switches() as usize];
+/// Returns the other end and the line of each switch's ports, in the order of ports.
+pub(super) fn ends(plan: &Plan) -> Vec<Vec<(At, Line)>> {
+    let mut ends: Vec<Vec<(u8, At, Line)>> = vec![Vec::new(); plan.switches() as usize];
     for &(a, b, line) in plan.links() {
         for (from, to) in [(a, b), (b, a)] {
             if let At::Switch(switch, port) = from {
-                let is_trunk = matches!(to, At::Switch(..));
-                let line = PortLine {
-                    rate: line.rate,
-                    delay: Nanos(line.delay.0.div_ceil(1_000)),
-                    ofc: is_trunk || hosts.obeys_flows,
-                    gfc: is_trunk || hosts.obeys_rates,
-                };
-                found[switch as usize].push((port, line, named(to)));
+                ends[switch as usize].push((port, to, line));
             }
         }
     }
-    found.iter_mut().for_each(|ports| ports.sort_by_key(|(port, ..)| *port));
-    let ports = found.iter().map(|ports| ports.iter().map(|(_, line, _)| *line).collect()).collect();
-    let peers = found.into_iter().map(|ports| ports.into_iter().map(|(.., peer)| peer).collect()).collect();
+    ends.iter_mut().for_each(|ports| ports.sort_by_key(|(port, ..)| *port));
+    ends.into_iter().map(|ports| ports.into_iter().map(|(_, to, line)| (to, line)).collect()).collect()
+}
+
+pub(super) fn ports(plan: &Plan, hosts: &HostSettings) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
+    let port = |&(to, line): &(At, Line)| {
+        let is_trunk = matches!(to, At::Switch(..));
+        PortLine {
+            rate: line.rate,
+            delay: Nanos(line.delay.0.div_ceil(1_000)),
+            ofc: is_trunk || hosts.obeys_flows,
+            gfc: is_trunk || hosts.obeys_rates,
+        }
+    };
+    let ends = ends(plan);
+    let ports = ends.iter().map(|ports| ports.iter().map(port).collect()).collect();
+    let peers = ends.iter().map(|ports| ports.iter().map(|(to, _)| named(*to)).collect()).collect();
     (ports, peers)
 }
