@@ -8,15 +8,20 @@ use xoff_experiments::experiment::{Experiment, Report, Request, Variant};
 use xoff_switch::Promise;
 use xoff_wire::units::BitRate;
 
-fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
+fn run_on(name: &str, policies: &[&str], line: Line, stall: Option<&str>, seed: u64) -> Report {
     let experiment = match name.strip_suffix(" --routed") {
         Some(name) => Experiment::find(name).unwrap().routed.unwrap(),
         None => Experiment::find(name).unwrap(),
     };
     let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
-    let request = Request { seconds: 3, seed, ..Request::new(policies, Line::simulated(line)) };
+    let stall = stall.map(|stall| stall.parse().unwrap());
+    let request = Request { seconds: 3, seed, stall, ..Request::new(policies, line) };
     experiment.check(&request, &mut |line| panic!("{line}")).unwrap();
     experiment.run(&request, &mut |_| ()).unwrap()
+}
+
+fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
+    run_on(name, policies, Line::simulated(line), None, seed)
 }
 
 fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
@@ -36,13 +41,7 @@ fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
 }
 
 fn run_on_stalling_machine(name: &str, policies: &[&str], stall: &str, seed: u64) -> Report {
-    let experiment = Experiment::find(name).unwrap();
-    let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
-    let stall = Some(stall.parse().unwrap());
-    let line = Line::simulated_machine(mbps(100));
-    let request = Request { seconds: 3, seed, stall, ..Request::new(policies, line) };
-    experiment.check(&request, &mut |line| panic!("{line}")).unwrap();
-    experiment.run(&request, &mut |_| ()).unwrap()
+    run_on(name, policies, Line::simulated_machine(mbps(100)), Some(stall), seed)
 }
 
 fn mbps(mbps: u64) -> BitRate {

@@ -8,6 +8,15 @@ fn all() -> impl Iterator<Item = &'static Experiment> {
     EXPERIMENTS.iter().flat_map(|of| iter::once(of).chain(of.routed))
 }
 
+fn request(policy: &str, given: &[&str]) -> Request {
+    let given = given.iter().map(|text| text.parse().unwrap()).collect();
+    Request { given, ..Request::new(vec![Variant::find(policy).unwrap()], BitRate::from_mbps(100)) }
+}
+
+fn check(experiment: &str, given: &[&str]) -> Result<(), RequestError> {
+    Experiment::find(experiment).unwrap().check(&request("pfc", given), &mut |_| ())
+}
+
 #[test]
 fn experiment_names_are_unique() {
     for experiment in all() {
@@ -79,15 +88,12 @@ fn error_for_refused_policy_has_reason_and_alternatives() {
 fn user_settings_reach_every_switch() {
     let experiment = Experiment::find("ofc-fig1").unwrap();
     let pfc = Variant::find("pfc").unwrap();
-    let with = |text: &str| {
-        let given = vec![text.parse().unwrap()];
-        Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) }
-    };
-    let configs = experiment.configs(pfc, &with("class.3.xoff=80KB"), &Machine::default()).unwrap();
+    let fine = request("pfc", &["class.3.xoff=80KB"]);
+    let configs = experiment.configs(pfc, &fine, &Machine::default()).unwrap();
     assert_eq!(configs.len(), 3);
     assert!(configs.iter().all(|of| of.switch.ports[0].classes[3].xoff.0 == 80_000));
-    experiment.check(&with("class.3.xoff=80KB"), &mut |line| panic!("{line}")).unwrap();
-    let problem_text = |text: &str| match experiment.check(&with(text), &mut |_| ()).unwrap_err() {
+    experiment.check(&fine, &mut |line| panic!("{line}")).unwrap();
+    let problem_text = |text: &str| match check("ofc-fig1", &[text]).unwrap_err() {
         RequestError::Fabric(FabricError::Config(ConfigError::Invalid(invalid))) => {
             let problem = &invalid.problems()[0];
             assert!(invalid.to_string().contains("under pfc: 1 error"), "{invalid}");
@@ -104,30 +110,21 @@ fn user_settings_reach_every_switch() {
 
 #[test] // proves: cascade
 fn setting_that_an_experiment_cannot_use_is_refused() {
-    let pfc = Variant::find("pfc").unwrap();
-    let cascade = Experiment::find("cascade").unwrap();
-    let check = |experiment: &Experiment, text: &str| {
-        let given = vec![text.parse().unwrap()];
-        let request = Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) };
-        experiment.check(&request, &mut |_| ()).map_err(|error| error.to_string())
-    };
+    let routed = Experiment::find("cascade").unwrap().routed.unwrap();
     for key in ["defaults.trust=pcp", "defaults.dscp_map={ 8 = 2 }", "trunk.rewrite_dscp={ 1 = 9 }"] {
-        let message = check(cascade.routed.unwrap(), key).unwrap_err();
+        let message = routed.check(&request("pfc", &[key]), &mut |_| ()).unwrap_err().to_string();
         assert!(message.contains("cannot be set with routers: DSCP 8 has to be class 1"), "{message}");
     }
-    assert_eq!(check(cascade, "defaults.trust=dscp"), Ok(()), "a bridged experiment refuses the key");
-    let message = check(Experiment::find("incast").unwrap(), "trunk.trust=pcp").unwrap_err();
-    assert_eq!(message, "`trunk.trust` sets ports between switches, but `incast` has none");
+    assert!(check("cascade", &["defaults.trust=dscp"]).is_ok(), "a bridged experiment refuses the key");
+    let message = check("incast", &["trunk.trust=pcp"]).unwrap_err();
+    assert_eq!(message.to_string(), "`trunk.trust` sets ports between switches, but `incast` has none");
 }
 
 #[test]
 fn user_setting_of_class_changes_its_identical_classes_too() {
     let experiment = Experiment::find("shared-memory").unwrap();
     let policy = Variant::find("pfc-wstop").unwrap();
-    let given = |texts: &[&str]| {
-        let given = texts.iter().map(|text| text.parse().unwrap()).collect();
-        Request { given, ..Request::new(vec![policy], BitRate::from_mbps(100)) }
-    };
+    let given = |texts: &[&str]| request("pfc-wstop", texts);
     let xoff = |request: &Request| {
         let configs = experiment.configs(policy, request, &Machine::default()).unwrap();
         [2, 3, 4].map(|class| configs[0].switch.ports[0].classes[class].xoff.0)
@@ -150,15 +147,11 @@ fn user_setting_of_class_changes_its_identical_classes_too() {
 fn warnings_about_user_settings_appear_once() {
     let experiment = Experiment::find("incast").unwrap();
     let policies = ["pfc", "capfc-stop-max", "capfc-stop-calibrate"].map(|name| Variant::find(name).unwrap());
-    let mut lines = Vec::new();
-    let request = |given: &[&str]| Request {
-        given: given.iter().map(|text| text.parse().unwrap()).collect(),
-        ..Request::new(policies.to_vec(), BitRate::from_mbps(100))
-    };
-    let mut check = |given: &[&str]| {
-        lines.clear();
-        experiment.check(&request(given), &mut |line| lines.push(line.to_owned())).unwrap();
-        lines.clone()
+    let check = |given: &[&str]| {
+        let mut lines = Vec::new();
+        let request = Request { policies: policies.to_vec(), ..request("pfc", given) };
+        experiment.check(&request, &mut |line| lines.push(line.to_owned())).unwrap();
+        lines
     };
     assert_eq!(check(&[]), [""; 0]);
     let all = check(&["class.3.headroom=1KB"]);
@@ -169,29 +162,17 @@ fn warnings_about_user_settings_appear_once() {
 
 #[test]
 fn user_key_set_twice_is_refused() {
-    let pfc = Variant::find("pfc").unwrap();
-    let check = |keys: &[&str]| {
-        let given = keys.iter().map(|key| key.parse().unwrap()).collect();
-        let request = Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) };
-        let problems = Experiment::find("incast").unwrap().check(&request, &mut |_| ());
-        problems.map_err(|error| format!("{error:?}"))
-    };
-    check(&["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap();
+    check("incast", &["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap();
     for again in ["class.3.xoff=90KB", "class.3={ xoff = 80000 }"] {
-        let twice = check(&["class.3.xoff=80KB", "pipeline.rate=1Mpps", again]).unwrap_err();
+        let twice = check("incast", &["class.3.xoff=80KB", "pipeline.rate=1Mpps", again]);
+        let twice = format!("{:?}", twice.unwrap_err());
         assert!(twice.contains("--set gives `class.3.xoff` twice"), "{twice}");
     }
 }
 
 #[test]
 fn invalid_switch_keys_are_refused() {
-    let refused = |experiment: &str, keys: &[&str]| {
-        let given = keys.iter().map(|key| key.parse().unwrap()).collect();
-        let pfc = Variant::find("pfc").unwrap();
-        let request = Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) };
-        let checked = Experiment::find(experiment).unwrap().check(&request, &mut |_| ());
-        format!("{:?}", checked.unwrap_err())
-    };
+    let refused = |experiment: &str, keys: &[&str]| format!("{:?}", check(experiment, keys).unwrap_err());
     let workers = refused("incast", &["switch.workers=nonsense"]);
     assert!(workers.contains("workers"), "{workers}");
     let own = ["class.2={ xoff = \"nonsense\" }", "class.3={ xoff = \"40KB\" }"];
@@ -203,7 +184,7 @@ fn invalid_switch_keys_are_refused() {
 fn seed_of_each_further_run_is_one_higher() {
     let experiment = Experiment::find("qcn-fanin").unwrap();
     let variant = Variant::find("qcn-ingress-occupancy").unwrap();
-    let request = Request { seed: 7, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
+    let request = Request { seed: 7, ..request(variant.name, &[]) };
     let settings = [1, 2].map(|run| experiment.run_settings(variant, &request, run));
     assert_eq!(settings.each_ref().map(|of| of.seed), [7, 8]);
     assert_eq!(settings.each_ref().map(|of| of.reaction.unwrap().seed), [7, 8]);

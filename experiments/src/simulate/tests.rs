@@ -156,6 +156,15 @@ fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
     job::run(&source, &path, Job { point: 0, seed: 1 }, 1, &Default::default()).unwrap()
 }
 
+/// Returns why a run of the scenario, beside these files, is refused.
+fn refusal(scenario: &str, files: &[(&str, &str)]) -> Option<String> {
+    let place = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, text)| fs::write(place.path().join(name), text).unwrap());
+    let source = Source::from_toml("x", scenario, &[]).unwrap();
+    let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
+    model.err().map(|error| error.to_string())
+}
+
 const LINKS: &str = "h0 s0 100 500\nh1 s1 10 500\ns0 s1 100 1000\n";
 
 #[test] // proves: sim-fabrics
@@ -220,8 +229,7 @@ fn topology_beyond_port_or_path_limit_is_refused() {
         let text = format!(
             "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"ring\"\nsize = 1\n"
         );
-        let source = Source::from_toml("x", &text, &[]).unwrap();
-        build::model(&source, 0, 1, Path::new(""), 1).err().map(|error| error.to_string()).unwrap_or_default()
+        refusal(&text, &[]).unwrap_or_default()
     };
     let leaf_spine = |spines: u32, hosts: u32| {
         format!("kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\nhosts = {hosts}")
@@ -251,15 +259,11 @@ fn topology_beyond_port_or_path_limit_is_refused() {
 #[test]
 fn error_names_host_without_path() {
     let why = |load: &str, links: &str| {
-        let place = tempfile::tempdir().unwrap();
-        fs::write(place.path().join("links"), links).unwrap();
-        fs::write(place.path().join("flows"), "1 2 3 1456 0\n0 1 3 1456 0\n").unwrap();
+        let files = [("links", links), ("flows", "1 2 3 1456 0\n0 1 3 1456 0\n")];
         let scenario = format!(
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\n{load}\n"
         );
-        let source = Source::from_toml("x", &scenario, &[]).unwrap();
-        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
-        model.err().map(|error| error.to_string()).unwrap_or_default()
+        refusal(&scenario, &files).unwrap_or_default()
     };
     let partial = "h0 s0 100 500\nh1 s1 100 500\nh2 s2 100 500\ns1 s2 100 500\n";
     let connected = format!("{partial}s0 s2 100 500\n");
@@ -287,13 +291,7 @@ fn error_names_host_without_path() {
 #[test]
 fn empty_and_late_flow_files_are_refused() {
     let scenario = "[scenario]\nname = \"x\"\nlimit = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 2\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
-    let why = |flows: &str| {
-        let place = tempfile::tempdir().unwrap();
-        fs::write(place.path().join("flows"), flows).unwrap();
-        let source = Source::from_toml("x", scenario, &[]).unwrap();
-        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
-        model.err().map(|error| error.to_string()).unwrap_or_default()
-    };
+    let why = |flows: &str| refusal(scenario, &[("flows", flows)]).unwrap_or_default();
     assert_eq!(why("0 1 3 1456 999999\n"), "");
     for none in ["", "# from to class bytes start\n\n"] {
         assert!(why(none).ends_with("flows: the file contains no flow"), "{}", why(none));
@@ -309,11 +307,7 @@ fn slow_receiver_faster_than_its_line_is_refused() {
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[receiver]]\nhosts = [{host}]\n\
              rate = \"{rate}\"\n[[load]]\nkind = \"permutation\"\nsize = 1000\n"
         );
-        let place = tempfile::tempdir().unwrap();
-        fs::write(place.path().join("links"), LINKS).unwrap();
-        let source = Source::from_toml("x", &text, &[]).unwrap();
-        let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
-        model.err().map(|error| error.to_string())
+        refusal(&text, &[("links", LINKS)])
     };
     assert_eq!([why(0, "100G"), why(1, "10G")], [None, None]);
     let expected = "a [[receiver]] has a `rate` of 10001Mb/s, but the line of host 1 has 10Gb/s".to_owned();

@@ -45,8 +45,6 @@ fn settings_changes_apply_in_order_of_time() {
     );
     let (pauses, flows) = made(&twice);
     assert!(!pauses.is_empty() && flows.iter().all(|row| !row[FLOWS.at("finish_ns")].is_empty()));
-    let source =
-        Source::from_toml("x", &format!("{INCAST}[[change]]\nat = \"1us\"\nswitch = 2\n{LOW}"), &[]).unwrap();
-    let why = build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string();
+    let why = refusal(&format!("{INCAST}[[change]]\nat = \"1us\"\nswitch = 2\n{LOW}"), &[]).unwrap();
     assert_eq!(why, "a [[change]] names switch 2, but this fabric has switches 0 to 1");
 }

@@ -125,10 +125,7 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
 
 #[test]
 fn scenario_refuses_fault_at_missing_switch() {
-    let why = |fault: &str| {
-        let source = Source::from_toml("x", &scenario("300us", fault), &[]).unwrap();
-        build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string()
-    };
+    let why = |fault: &str| refusal(&scenario("300us", fault), &[]).unwrap();
     let times = "begin = \"1us\"\nend = \"2us\"";
     let expected = "a [[fault]] names switch 2, but this fabric has switches 0 to 1";
     assert_eq!(why(&fault("stall", "s2", times)), expected);
@@ -210,8 +207,7 @@ fn event_after_end_of_run_gives_a_warning() {
 fn conflicting_faults_are_refused() {
     let why = |faults: &[&str]| {
         let faults: String = faults.iter().map(|keys| format!("[[fault]]\n{keys}\n")).collect();
-        let source = Source::from_toml("x", &scenario("300us", &faults), &[]).unwrap();
-        build::model(&source, 0, 1, Path::new(""), 1).err().map(|error| error.to_string())
+        refusal(&scenario("300us", &faults), &[])
     };
     let [lost, control_lost, control_late] =
         ["lost", "control_lost", "control_late"].map(|key| format!("at = \"h0\"\n{key} = 0.5"));
