@@ -14,6 +14,7 @@ use xoff_sim::{At, FaultCounts, ImpairmentCounts, Picos};
 use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::build::{AnyFabric, Model, model, named};
+use super::flow_tables::FlowTables;
 use super::hpcc::{self, QueueLengths};
 use super::pauses::Pauses;
 use super::queue_means::{QueueMeans, StuckQueues};
@@ -72,6 +73,7 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
     let mut next_sample = sample.map_or(Picos::NEVER, |sample| Picos(first_sample(sample)));
     let mut last_bytes = Vec::new();
     let mut waiting = QueueMeans::new(&model);
+    let mut flow_tables = FlowTables::default();
     let mut lengths = QueueLengths::default();
     let mut stuck = StuckQueues::new(&model);
     let mut now = Picos::ZERO;
@@ -106,6 +108,7 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
             }
             if before.is_some() {
                 waiting.sample(&model);
+                flow_tables.sample(&model);
             }
             throughput(&model, &scenario, &key, (now, sample.unwrap_or(now)), &mut last_bytes, &mut rows);
             next_sample = now.after(sample.unwrap_or(Picos::NEVER));
@@ -119,7 +122,7 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
     let records: Vec<FlowRecord> = model.fabric.records().collect();
     let counts = |start: Picos| (warm_up..now).contains(&start);
     rows[&FLOWS] = records.iter().map(|record| flow(record, &model, counts(record.start), &key)).collect();
-    classes(&model, &waiting, &key, &mut rows);
+    classes(&model, (&waiting, &flow_tables), &key, &mut rows);
     rows[&DROPS] = drops(&model, &key);
     rows[&SWITCHES] = switches(&model, &key);
     rows[&LINKS] = links(&model, &key);
@@ -273,7 +276,12 @@ fn flow(record: &FlowRecord, model: &Model, counts: bool, key: &[String; 2]) -> 
     )
 }
 
-fn classes(model: &Model, waiting: &QueueMeans, key: &[String; 2], rows: &mut Rows) {
+fn classes(
+    model: &Model,
+    (waiting, flow_tables): (&QueueMeans, &FlowTables),
+    key: &[String; 2],
+    rows: &mut Rows,
+) {
     let now = model.fabric.fabric().now().floor();
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
         for (port, class, counters) in queues(switch.counters()) {
@@ -300,7 +308,8 @@ fn classes(model: &Model, waiting: &QueueMeans, key: &[String; 2], rows: &mut Ro
                 let place = place(model, number, port, class);
                 let counts = counts.map(|count| count.to_string()).into_iter();
                 let mean = std::iter::once(waiting.mean(number, port, class));
-                rows[&CLASSES].push(row(key, place.into_iter().chain(counts).chain(mean)));
+                let tables = flow_tables.cells(number, port, class);
+                rows[&CLASSES].push(row(key, place.into_iter().chain(counts).chain(mean).chain(tables)));
             }
         }
     }

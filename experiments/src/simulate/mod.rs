@@ -3,6 +3,7 @@
 
 mod build;
 mod files;
+mod flow_tables;
 mod hpcc;
 mod import;
 mod job;
