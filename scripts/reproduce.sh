@@ -3,8 +3,8 @@
 #
 #     scripts/reproduce.sh [--seeds A..B] [--jobs N] [--out DIR] [PART..]
 #
-# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, capfc-tcp, qcn or qcn-fabric; by default all. Results go below DIR
-# (target/reproduction), which must not contain results of these parts except capfc-tcp. Needs no root.
+# PART is fig2, deadlock, classes, incast, cascade, fat-tree, fig8, capfc, capfc-tcp, qcn or qcn-fabric; by default all. Results go
+# below DIR (target/reproduction), which must not contain results of these parts except capfc-tcp. Needs no root.
 #
 # The part capfc-tcp-settings has other settings of TCP and paths in CaPFC's scenario 1; capfc-tcp-grid has all combinations of settings
 # in all scenarios, for a night on two cores (--jobs 2). These three parts keep finished
@@ -19,13 +19,14 @@ while (($#)); do
         --seeds) seeds=$2 && shift 2 ;;
         --jobs) jobs=$2 && shift 2 ;;
         --out) out=$2 && shift 2 ;;
-        fig2 | deadlock | incast | cascade | fat-tree | fig8 | capfc | capfc-tcp | capfc-tcp-settings | capfc-tcp-grid | qcn | qcn-fabric)
+        fig2 | deadlock | classes | incast | cascade | fat-tree | fig8 | capfc | capfc-tcp | capfc-tcp-settings | capfc-tcp-grid | \
+            qcn | qcn-fabric)
             parts+=("$1") && shift
             ;;
         *) echo "reproduce.sh: what is $1? See the beginning of the file." >&2 && exit 2 ;;
     esac
 done
-((${#parts[@]})) || parts=(fig2 deadlock incast cascade fat-tree fig8 capfc capfc-tcp qcn qcn-fabric)
+((${#parts[@]})) || parts=(fig2 deadlock classes incast cascade fat-tree fig8 capfc capfc-tcp qcn qcn-fabric)
 if [[ -z ${XOFF:-} ]]; then
     cargo build --release --locked --quiet --bin xoff >&2
     XOFF=${CARGO_TARGET_DIR:-target}/release/xoff
@@ -47,6 +48,15 @@ table() {
     "$XOFF" sim mean "$out/$name" "$@"
 }
 
+# box NAME TITLE TABLE.COLUMN [..]: prints minimum, quartiles and maximum of a column.
+box() {
+    local name=$1 title=$2 take
+    shift 2
+    for take in least p25 p75 most; do
+        table "$name" "$title, $take" "$@" --take $take
+    done
+}
+
 # Losses weaken the other tables, so this one comes first.
 lost() { table "$1" "Frames lost" runs.lost_frames --take sum; }
 
@@ -57,13 +67,23 @@ fig2() {
     sim fig2-once ofc-fig2 --set load.2.gap=15us --set load.2.end=30us
     sim fig2-alpha-0.8 ofc-fig2 --set switch.all.policy.ofc.alpha=0.8
     sim fig2-egress-75 ofc-fig2 --set switch.all.class.3.egress_xoff=75KB --set switch.all.class.3.egress_xon=45KB
+    # P-PFC pauses above the mean of all egress queues, as in the paper: its minimum is little more than a frame.
+    sim fig2-egress-2 ofc-fig2 --set policy=p-pfc --set switch.all.class.3.egress_xoff=2KB --set switch.all.class.3.egress_xon=1KB
+    # F0 in class 3, all others in class 4, with shared memory.
+    sim fig2-classes ofc-fig2 --set load.1.class=4 --set load.2.class=4 --set 'switch.all.defaults.lossless=[3,4]' \
+        --set switch.all.class.4.xoff=75KB --set switch.all.class.4.xon=45KB --set switch.all.memory.model=shared
     lost fig2
-    for name in fig2 fig2-30us fig2-120us fig2-once fig2-alpha-0.8 fig2-egress-75; do
+    for name in fig2 fig2-30us fig2-120us fig2-once fig2-alpha-0.8 fig2-egress-75 fig2-egress-2 fig2-classes; do
         table "$name" "Completion of F0, F1 and the longest burst" flows.fct_ns --by load --take most
     done
     table fig2 "Buffer of all ports" classes.egress_mean_bytes --where class=3 --take sum
     table fig2 "Buffer of the switch of F0 and F1" classes.egress_mean_bytes --where class=3 --where switch=0 --take sum
     table fig2 "Pauses" runs.xoffs
+    for name in flow_in_port congested_flow pause_frame; do
+        table fig2 "Table $name, all ports" "classes.${name}_mean_bytes" --where class=3 --json
+        table fig2 "Table $name by port" "classes.${name}_mean_bytes" --where class=3 --by switch,port --json
+        table fig2 "Table $name, maximum" "classes.${name}_max_bytes" --where class=3 --take most --json
+    done
 }
 
 # Each seed is one random draw: a thousand seeds, and 200 for each variation.
@@ -79,12 +99,25 @@ deadlock() {
     draws deadlock-6kb --set load.0.size=1KB..6KB
     draws deadlock-600kb --set load.0.size=1KB..600KB
     draws deadlock-egress-75 --set switch.all.class.3.egress_xoff=75KB --set switch.all.class.3.egress_xon=45KB
+    draws deadlock-egress-2 --set policy=p-pfc --set switch.all.class.3.egress_xoff=2KB --set switch.all.class.3.egress_xon=1KB
 }
 
+# Flows of two lossless classes.
+classes() {
+    local seeds=1..200 flows
+    for flows in 120 200 320; do
+        draws "classes-$flows" ofc-classes --set load.0.flows=$flows --set load.1.flows=$flows
+    done
+    draws classes-shared ofc-classes --set switch.all.memory.model=shared --set switch.all.memory.pool=150KB \
+        --set switch.all.memory.alpha_log2=none
+}
+
+# draws NAME [SCENARIO] [--set KEY=VALUE..]
 draws() {
-    local name=$1
+    local name=$1 scenario=ofc-deadlock
     shift
-    sim "$name" ofc-deadlock "$@"
+    [[ ${1:-} == --* ]] || { scenario=$1 && shift; }
+    sim "$name" "$scenario" "$@"
     # Per-flow results of a thousand draws would need gigabytes and are not used.
     rm -f "$out/$name"/flows.*
     if ! table "$name" "Bytes stuck in deadlocked draws" runs.stuck_kb --where 'stuck_kb>=0.001' \
@@ -103,7 +136,10 @@ incast() {
         lost "incast-$ratio"
         table "incast-$ratio" "Completion of all flows, $ratio:1" flows.fct_ns
         table "incast-$ratio" "Completion, $ratio:1, mean" flows.fct_ns --by load
-        table "incast-$ratio" "Completion, $ratio:1, p75" flows.fct_ns --by load --take p75
+        box "incast-$ratio" "Completion of all flows, $ratio:1" flows.fct_ns
+        box "incast-$ratio" "Completion, $ratio:1" flows.fct_ns --by load
+        box "incast-$ratio" "Queue between the racks, $ratio:1" queues.egress_bytes --where class=3 --where switch=0 --where port=32
+        box "incast-$ratio" "Queue of the congested port, $ratio:1" queues.egress_bytes --where class=3 --where switch=1 --where port=0
         table "incast-$ratio" "Queue of the congested port, $ratio:1" classes.egress_mean_bytes --where class=3 --where peer=h32
         table "incast-$ratio" "Queue between the racks, $ratio:1" classes.egress_mean_bytes --where class=3 --where switch=0 \
             --where 'egress_max_bytes>=1'
@@ -111,7 +147,9 @@ incast() {
     done
     sim incast-10-egress-75 ofc-incast --set "$pairs" --set switch.all.class.3.egress_xoff=75KB --set switch.all.class.3.egress_xon=45KB
     sim incast-10-alpha-0.65 ofc-incast --set "$pairs" --set switch.all.policy.ofc.alpha=0.65
-    for name in incast-10-egress-75 incast-10-alpha-0.65; do
+    sim incast-10-egress-2 ofc-incast --set "$pairs" --set policy=p-pfc --set switch.all.class.3.egress_xoff=2KB \
+        --set switch.all.class.3.egress_xon=1KB
+    for name in incast-10-egress-75 incast-10-egress-2 incast-10-alpha-0.65; do
         table "$name" "Completion of the victim, 10:1" flows.fct_ns --where load=victim
         table "$name" "Buffer of all ports, 10:1" classes.egress_mean_bytes --where class=3 --take sum
     done
@@ -121,6 +159,11 @@ cascade() {
     printf '\n**Cascade at 400 Gb/s**\n\n```\n'
     "$XOFF" experiment cascade --simulated --speed 400G --policy pfc --runs 10
     printf '```\n'
+    # GPU-3 stops for a time.
+    sim cascade-stop cascade
+    lost cascade-stop
+    table cascade-stop "First XOFF to a peer" pauses.start_ns --by switch,peer --take least
+    table cascade-stop "First XON to a peer" pauses.end_ns --by switch,peer --take least
 }
 
 fat-tree() {
