@@ -7,6 +7,7 @@ mod faults;
 mod foreign;
 mod golden;
 mod mean;
+mod reproduction;
 
 use std::collections::BTreeMap;
 
@@ -477,7 +478,11 @@ fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") || name.starts_with("tcp") { 2_000 } else { 100 };
         // A scenario with a limit has no duration.
-        let key = if ["capfc-tcp", "ofc-deadlock"].contains(&name.as_str()) { "limit" } else { "duration" };
+        let key = if ["capfc-tcp", "ofc-classes", "ofc-deadlock"].contains(&name.as_str()) {
+            "limit"
+        } else {
+            "duration"
+        };
         let short = format!("scenario.{key}={micros}us");
         let last = if name.starts_with("qcn") { "load.4.begin=0s" } else { "scenario.seed=1" };
         let source = source(&name, &[&short, "scenario.warm_up=0s", last]);
