@@ -24,6 +24,7 @@ xoff_config::keys! {
         window: Bytes = window;
         sack: bool = parse::boolean;
         detection: Detection = detection;
+        undo: bool = parse::boolean;
         rto_min: Nanos = parse::time(Nanos::from_micros(1)..=MINUTE);
         rto_initial: Nanos = parse::time(Nanos::from_micros(1)..=MINUTE);
         rto_max: Nanos = parse::time(Nanos::from_micros(1)..=Nanos::from_secs(3_600));

@@ -158,6 +158,14 @@ impl Scoreboard {
         !was_lost || was_resent
     }
 
+    /// Takes segments that are not yet retransmitted for delayed, not lost.
+    pub(super) fn forget_losses(&mut self) {
+        for sent in self.sent.iter_mut().filter(|sent| sent.is_lost && !sent.is_resent) {
+            sent.is_lost = false;
+            self.lost -= 1;
+        }
+    }
+
     pub(super) fn next_repair(&mut self) -> Option<u32> {
         if self.lost == self.resent {
             return None;

@@ -7,7 +7,7 @@ use super::receiver::Ack;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::settings::{Detection, TcpSettings};
-use recovery::{Proportional, Rack};
+use recovery::{Proportional, Rack, Undo};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
@@ -61,6 +61,7 @@ pub struct Sender {
     /// Next unsent segment at the last loss recovery, to which earlier segments' losses belong.
     repaired: Option<u32>,
     proportional: Proportional,
+    undo: Option<Undo>,
     rack: Rack,
     /// Maximum of outstanding segments in the current window of data, and the segment that ends it.
     usage: (u32, u32),
@@ -99,6 +100,7 @@ impl Sender {
             high: 0,
             repaired: None,
             proportional: Proportional::default(),
+            undo: None,
             rack: Rack::default(),
             usage: (0, 0),
             timeout_at: Nanos::NEVER,
@@ -195,6 +197,9 @@ impl Sender {
         if is_again {
             self.board.resend(segment, now);
             self.resent += 1;
+            if let Some(undo) = &mut self.undo {
+                undo.resent.get_or_insert(now);
+            }
         } else {
             self.board.push(now);
         }
@@ -225,9 +230,12 @@ impl Sender {
 
     /// Processes an acknowledgement. `round_trip` is the age of the timestamp that it echoes.
     pub fn acknowledged(&mut self, now: Nanos, ack: &Ack, round_trip: Nanos) {
-        if ack.next < self.board.first() || ack.next > self.board.next() {
+        if ack.next > self.board.next() {
             return;
         }
+        // Only the SACK blocks of an acknowledgement that a later one has overtaken are new.
+        let is_old = ack.next < self.board.first();
+        let is_marked = ack.is_marked && !is_old;
         let was_full = self.is_window_full();
         let in_flight = self.board.len();
         let settings = self.settings;
@@ -244,7 +252,7 @@ impl Sender {
         // Process SACK blocks in ascending order, as segments were sent: a lower segment after a higher one would count
         // as reordered.
         for &(from, to) in ack.blocks.sorted().as_slice() {
-            for segment in from.max(ack.next)..to.min(self.board.next()) {
+            for segment in from.max(self.board.first())..to.min(self.board.next()) {
                 if let Some(sent) = self.board.sack(segment) {
                     self.rack.delivered(segment, &sent, now);
                     fresh += 1;
@@ -257,15 +265,19 @@ impl Sender {
         } else if advances {
             self.rtt.sample(&settings, round_trip);
         }
-        let is_duplicate = !advances && in_flight > 0 && ack.blocks.as_slice().is_empty();
+        let is_duplicate = !is_old && !advances && in_flight > 0 && ack.blocks.as_slice().is_empty();
         if is_duplicate && !settings.sack && self.state != State::TimedOut {
             self.board.add_duplicate();
             fresh += 1;
         }
-        self.control.acknowledged(delivered.segments, ack.is_marked, [ack.next, self.board.next()]);
+        self.control.acknowledged(delivered.segments, is_marked, [self.board.first(), self.board.next()]);
         if advances {
             let none = self.board.len() == 0;
             self.timeout_at = if none { Nanos::NEVER } else { now.after(self.rtt.timeout(&settings)) };
+        }
+        let is_needless = advances && self.is_recovery_needless(now, round_trip);
+        if is_needless && (ack.next >= self.high || !self.board.has_repairs_in_flight()) {
+            self.undo();
         }
         // Require an acknowledgement beyond `high`: one of exactly the segments sent before the reduction may still
         // carry their ECE.
@@ -277,12 +289,16 @@ impl Sender {
         if advances && ends {
             self.end_state();
         }
-        let lost = self.detect(now, advances);
+        let lost = !(is_needless && self.state == State::Recovering) && self.detect(now, advances);
         match self.state {
             State::Open | State::Reducing if lost => self.recover(),
-            State::Open if ack.is_marked && settings.ecn => self.reduce_after_mark(),
+            State::Open if is_marked && settings.ecn => self.reduce_after_mark(),
             _ => {}
         }
+        // As in Linux, SACK blocks grow the window, too, once segments were reordered by more than three.
+        let is_reordered =
+            settings.detection == Detection::Rack && self.rack.reordering > recovery::DUPLICATES;
+        let grows = was_full && (advances || is_reordered);
         match self.state {
             State::Recovering => {
                 let is_advance = advances && !lost;
@@ -290,7 +306,7 @@ impl Sender {
                     self.proportional.window(self.threshold, self.board.in_flight(), fresh, is_advance);
                 self.window = window.unwrap_or(self.window);
             }
-            State::Open | State::TimedOut if advances && was_full => self.grow(now, fresh),
+            State::Open | State::TimedOut if grows => self.grow(now, fresh),
             State::Connecting { .. } | State::Open | State::Reducing | State::TimedOut => {}
         }
     }
@@ -327,6 +343,7 @@ impl Sender {
         self.control.timed_out();
         self.is_reduced = self.settings.ecn;
         (self.state, self.high, self.window) = (State::TimedOut, self.board.next(), 1);
+        self.undo = None;
         self.repaired = Some(self.high);
         self.board.forget_duplicates();
         (self.board.first()..self.board.next()).for_each(|segment| _ = self.board.lose(segment));
@@ -340,6 +357,7 @@ impl Sender {
 
     fn end_state(&mut self) {
         self.board.forget_duplicates();
+        self.undo = None;
         match self.state {
             State::Reducing | State::Recovering => {
                 self.window = self.threshold;
@@ -368,6 +386,7 @@ impl Sender {
 
     fn begin(&mut self, state: State, congestion: Congestion) {
         (self.state, self.high) = (state, self.board.next());
+        self.undo = Some(Undo { window: self.window, threshold: self.threshold, resent: None });
         self.threshold = self.control.reduce(self.window, congestion);
         self.proportional = Proportional::new(self.window);
     }

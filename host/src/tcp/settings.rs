@@ -25,6 +25,8 @@ pub struct TcpSettings {
     /// True if receivers acknowledge selectively (RFC 2018).
     pub sack: bool,
     pub detection: Detection,
+    /// True if a recovery that timestamps show to be needless restores the window (RFC 3522, RFC 4015).
+    pub undo: bool,
     pub rto_min: Nanos,
     /// Retransmission time-out before the first round-trip sample.
     pub rto_initial: Nanos,
@@ -64,6 +66,7 @@ impl Default for TcpSettings {
             ecn: false,
             sack: true,
             detection: Detection::Rack,
+            undo: true,
             rto_min: Nanos::from_millis(200),
             rto_initial: Nanos::from_secs(1),
             rto_max: Nanos::from_secs(120),

@@ -4,7 +4,7 @@ use super::super::rtt::Rtt;
 use super::super::scoreboard::{Scoreboard, Sent};
 use super::{Detection, Sender, State};
 
-const DUPLICATES: u32 = 3;
+pub(super) const DUPLICATES: u32 = 3;
 /// Number of recoveries for which a widened reordering window is kept (RFC 8985).
 const PERSISTENCE: u32 = 16;
 
@@ -51,16 +51,27 @@ impl Proportional {
     }
 }
 
+/// Values before a reduction, to which a needless recovery returns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo {
+    pub(super) window: u32,
+    pub(super) threshold: u32,
+    /// Time of the recovery's first retransmission.
+    pub(super) resent: Option<Nanos>,
+}
+
 /// Loss detection by delivery times (RFC 8985).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rack {
     /// Sending time of the latest-sent delivered segment, and the segment after it.
     sent: (Nanos, u32),
+    /// Round trip of the segment delivered last.
     round_trip: Nanos,
     round_trip_min: Nanos,
     /// Segment after the highest delivered segment.
     highest: u32,
-    is_reordered: bool,
+    /// Maximum number of segments by which a segment was delivered late.
+    pub(super) reordering: u32,
     /// Reordering window in quarters of the minimum round-trip time.
     steps: u32,
     persistence: u32,
@@ -76,7 +87,7 @@ impl Default for Rack {
             round_trip: Nanos::ZERO,
             round_trip_min: Nanos::NEVER,
             highest: 0,
-            is_reordered: false,
+            reordering: 0,
             steps: 1,
             persistence: 0,
             next_step: 0,
@@ -88,18 +99,17 @@ impl Default for Rack {
 impl Rack {
     pub(super) fn delivered(&mut self, segment: u32, sent: &Sent, now: Nanos) {
         let round_trip = now.since(sent.at);
-        if segment + 1 < self.highest {
-            self.is_reordered |= !sent.was_resent;
-        } else {
+        if segment + 1 >= self.highest {
             self.highest = segment + 1;
+        } else if !sent.was_resent {
+            self.reordering = self.reordering.max(self.highest - segment);
         }
         if sent.was_resent && round_trip < self.round_trip_min {
             return; // the first transmission may have been delivered
         }
         self.round_trip_min = self.round_trip_min.min(round_trip);
-        if (sent.at, segment + 1) > self.sent {
-            (self.sent, self.round_trip) = ((sent.at, segment + 1), round_trip);
-        }
+        self.round_trip = round_trip;
+        self.sent = self.sent.max((sent.at, segment + 1));
     }
 
     /// Widens the reordering window after a needless retransmission, at most once per round trip.
@@ -119,7 +129,7 @@ impl Rack {
 
     fn reordering_window(&self, rtt: &Rtt, sacked: u32, state: State) -> Nanos {
         let is_certain = sacked >= DUPLICATES || matches!(state, State::Recovering | State::TimedOut);
-        if !self.is_reordered && is_certain {
+        if self.reordering == 0 && is_certain {
             return Nanos::ZERO;
         }
         let window = (self.round_trip_min.0 / 4).saturating_mul(self.steps.into());
@@ -201,11 +211,29 @@ impl Sender {
         is_lost && is_first_time && self.board.lose(first)
     }
 
+    /// Returns whether the echoed timestamp, of age `round_trip`, is from before the first retransmission (RFC 3522): no
+    /// segment was lost. Timestamps are in microseconds.
+    pub(super) fn is_recovery_needless(&self, now: Nanos, round_trip: Nanos) -> bool {
+        let [now, round_trip] = [now, round_trip].map(|time| time.0 / 1_000);
+        let may_undo = self.settings.undo && self.state == State::Recovering;
+        let resent = self.undo.and_then(|undo| undo.resent).filter(|_| may_undo);
+        resent.is_some_and(|resent| now.saturating_sub(round_trip) < resent.0 / 1_000)
+    }
+
+    /// Ends a needless recovery, as Linux does.
+    pub(super) fn undo(&mut self) {
+        let Some(Undo { window, threshold, .. }) = self.undo.take() else { return };
+        (self.window, self.threshold) = (self.window.max(window), self.threshold.max(threshold));
+        (self.state, self.repaired) = (State::Open, None);
+        self.board.forget_losses();
+    }
+
     pub(super) fn recover(&mut self) {
         self.rack.recovers();
         self.repaired = Some(self.board.next());
         if self.state == State::Reducing {
             (self.state, self.high) = (State::Recovering, self.board.next());
+            self.undo = None;
             self.proportional = Proportional::new(self.board.in_flight());
         } else {
             self.begin(State::Recovering, super::Congestion::Loss);
