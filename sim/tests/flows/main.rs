@@ -1,6 +1,7 @@
 mod allocations;
 mod closed;
 mod congestion;
+mod dctcp;
 mod loss;
 mod notices;
 mod pauses;
