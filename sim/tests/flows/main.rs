@@ -7,6 +7,7 @@ mod notices;
 mod pauses;
 mod queues;
 mod receivers;
+mod reordering;
 mod routers;
 mod scheduled;
 mod tcp;
