@@ -70,7 +70,8 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Returns the signals that end a command: SIGINT, SIGTERM, and SIGHUP unless its parent ignored SIGHUP, as `nohup` does.
+/// Returns the signals that end a command: SIGINT, SIGTERM and SIGHUP.
+/// SIGHUP is not among them if the parent ignored it, as `nohup` does.
 #[must_use]
 pub fn ending_signals() -> Vec<c_int> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -78,7 +79,8 @@ pub fn ending_signals() -> Vec<c_int> {
     all.filter(|&signal| signal != SIGHUP || !ignores(&status, SIGHUP)).collect()
 }
 
-/// Returns whether a process with this `/proc/PID/status` ignores the signal: bit n - 1 of `SigIgn` is signal n.
+/// Returns whether a process with this `/proc/PID/status` ignores the signal.
+/// Bit n - 1 of `SigIgn` is signal n.
 fn ignores(status: &str, signal: c_int) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

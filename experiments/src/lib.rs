@@ -1,8 +1,7 @@
 //! Fabrics of hosts and switches, and experiments with them, live or simulated.
 //!
 //! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]) and watched ([`Live`]); an [`Account`]
-//! then shows where all frames went. Live hosts and switches are threads in network namespaces; the simulator drives
-//! them by events.
+//! then shows where all frames went.
 
 #![forbid(unsafe_code)]
 

@@ -21,8 +21,6 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Finds the UDP source port with which a flow takes a certain path, by receive counters of the next switches for
-    /// probe frames.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,

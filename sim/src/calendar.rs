@@ -44,7 +44,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Order by node (place), then by time. The value is the reach: the minimum time until an event affects a neighboring node.
+    /// Order by node (place), then by time. The value is the [reach](crate::Fabric::reach).
     ByPlace(Picos),
 }
 

@@ -1,5 +1,4 @@
 //! Memory of all frames, divided into cells. A cell stores only a frame's first bytes, or all if the sender wants that.
-//! Switches refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 

@@ -1,5 +1,4 @@
-//! Divides a fabric into parts for the [`calendar`](crate::calendar), and calculates the reach: the minimum time until
-//! an event affects another node.
+//! Divides a fabric into parts for the [`calendar`](crate::calendar), and calculates the fabric's [reach](crate::Fabric::reach).
 
 use xoff_wire::units::Bytes;
 

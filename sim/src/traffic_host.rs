@@ -1,5 +1,5 @@
-//! Simulated host that runs `xoff traffic`. Like the real program, it sleeps and stalls, so that received frames wait;
-//! and it hands frames to its driver in batches, which a pause then cannot stop.
+//! Like the real `xoff traffic`, the simulated program sleeps and stalls, so that received frames wait; and it hands frames
+//! to its driver in batches, which a pause then cannot stop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

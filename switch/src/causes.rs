@@ -1,9 +1,6 @@
 //! Causes of pauses across several switches: the path from each XOFF to its root, which is the queue of a slow line, or
 //! a station that pauses a queue.
 //!
-//! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue fills
-//! because its line is slow, or because the peer on that line, perhaps another switch, pauses it.
-//!
 //! Switches report their states some milliseconds apart, so only a lasting cycle of pauses is a deadlock.
 
 use std::collections::BTreeMap;
@@ -26,7 +23,6 @@ pub struct Waits {
 pub struct PortWaits {
     pub name: String,
     pub mac: String,
-    /// Source address of the last pause frame that the port obeyed.
     pub pause_peer: Option<String>,
     pub classes: Vec<ClassWaits>,
 }

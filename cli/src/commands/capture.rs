@@ -153,7 +153,8 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Asks the switch to end the capture at the first signal. A second signal, or a failed request, ends this process.
+/// Asks the switch to end the capture at the first signal.
+/// A second signal, or a failed request, ends this process.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {

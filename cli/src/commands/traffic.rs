@@ -217,11 +217,12 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which further signals are ignored: terminal and wrapper program may each send one.
+/// Time after a run for which further signals are ignored.
+/// Terminal and wrapper program may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers. A signal during the run ends the run; a signal more than [`SIGNALS_LATE`] after the run ends the
-/// process.
+/// Signal handlers.
+/// A signal during the run ends the run; a signal more than [`SIGNALS_LATE`] after the run ends the process.
 struct Signals {
     stop: Arc<AtomicBool>,
     /// True once signals have their default effect, which is to end the process.
@@ -239,8 +240,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. After [`SIGNALS_LATE`], a signal ends the process, which may block while it writes its report
-    /// to an unread pipe.
+    /// Ends the run.
+    /// After [`SIGNALS_LATE`], a signal ends the process, which may block while it writes its report to an unread pipe.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

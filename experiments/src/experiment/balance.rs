@@ -1,7 +1,4 @@
 //! Experiment `balance`: messages over the four paths between two leaves.
-//!
-//! If each flow keeps to one path, messages on a paused path wait while other paths are free. Spraying a flow's frames
-//! over all paths avoids this, but reorders them.
 
 mod paths;
 mod tcp;

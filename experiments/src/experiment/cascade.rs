@@ -1,8 +1,6 @@
 //! Experiment `cascade`: pauses propagate over three switches, as in the article on DSCP-based PFC.
 //!
-//! Two GPUs overload a third one behind the last switch. Under plain PFC, pauses must follow the article's steps, each
-//! caused by the next switch's paused queue. A deviation fails the experiment, unless the machine stalled or the user
-//! changed settings.
+//! A deviation from the article's steps fails the experiment, unless the machine stalled or the user changed settings.
 
 mod article;
 mod routed;

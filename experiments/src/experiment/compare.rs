@@ -17,7 +17,6 @@ impl<R, M> Compared<R, M> {
     }
 }
 
-/// Returns the names of policies, each with a value for a figure.
 pub(super) fn named<R, M, T>(all: &[Compared<R, M>], of: impl Fn(&Compared<R, M>) -> T) -> Vec<(String, T)> {
     all.iter().map(|policy| (policy.name.clone(), of(policy))).collect()
 }

@@ -1,5 +1,5 @@
-//! Experiment `deadlock`: three switches in a ring. Each flow takes two wires, so that buffers can wait for each other
-//! in a cycle. Frames still queued some time after the hosts have stopped are in a deadlock.
+//! Experiment `deadlock`: three switches in a ring. Frames still queued some time after the hosts have stopped are
+//! in a deadlock.
 
 use std::time::Duration;
 

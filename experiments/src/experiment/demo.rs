@@ -1,5 +1,4 @@
-//! `xoff demo`: congests a switch in namespaces, and accounts for every frame. Four senders overload one port, while a
-//! victim of the same class sends between other ports.
+//! `xoff demo`: congests a switch in namespaces, and accounts for every frame.
 
 use std::fmt::{self, Display};
 use std::time::Duration;

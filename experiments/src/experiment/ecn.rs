@@ -1,5 +1,4 @@
-//! Experiment `ecn`: kernel TCP from four hosts into one port. Without ECN marks, the queue grows until the switch
-//! pauses senders; with marks, it stays short.
+//! Experiment `ecn`: kernel TCP from four hosts into one port, with and without ECN marks.
 
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;

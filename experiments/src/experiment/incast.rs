@@ -1,6 +1,4 @@
 //! Experiment `incast`: N senders start at the same time, and send equal numbers of bytes into one port.
-//!
-//! Between rounds the idle port saves transmission credit, with which it then sends faster than its line.
 
 use std::time::Duration;
 

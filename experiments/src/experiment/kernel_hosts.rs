@@ -2,12 +2,6 @@
 //!
 //! The kernel ignores pauses, so a switch with two ports acts as each sender's NIC: it obeys pauses, queues frames, and
 //! never pauses its host.
-//!
-//! ```text
-//!   sender-1 -- nic-1 --.
-//!      ..        ..      >-- switch ..
-//!   sender-4 -- nic-4 --'
-//! ```
 
 use std::collections::BTreeSet;
 use std::time::Duration;

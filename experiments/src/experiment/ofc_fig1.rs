@@ -1,7 +1,4 @@
 //! Experiment `ofc-fig1`: the incast of Fig. 1 in the OFC paper, over three switches.
-//!
-//! Flows F0 and F1 share the path to the third switch, where only F1 meets bursts of other flows. A policy that pauses
-//! only congesting flows spares F0.
 
 use std::time::Duration;
 

@@ -1,8 +1,5 @@
 //! Experiments `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper that puts QCN's congestion points at switch inputs.
 //!
-//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input`, flow f6 goes
-//! from the input of f1 to a free output: f6 suffers if this input is paused, or if CNMs blame the wrong flow.
-//!
 //! Times at the default 100 Mb/s are a hundred times the paper's (10 Gb/s); sizes are equal.
 
 use std::time::Duration;

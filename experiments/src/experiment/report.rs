@@ -292,7 +292,6 @@ pub(super) fn table(header: &[&str]) -> Table {
 
 pub(super) type TableColumn<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
 
-/// Returns a table with a row for each policy's name and result, and a column for each title and function of a result.
 pub(super) fn table_of<'a, T: 'a>(
     rows: impl IntoIterator<Item = (&'a str, &'a T)>,
     columns: &[TableColumn<'_, T>],

@@ -1,7 +1,4 @@
 //! Experiment `shared-memory`: CaPFC's evaluation of a switch with shared memory (section IV-B.7, scenario 1).
-//!
-//! Long flows, prioritized short messages, and queries have a lossless class each. All queues share the headroom, so no
-//! policy can promise losslessness.
 
 use std::time::Duration;
 

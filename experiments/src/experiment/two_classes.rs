@@ -1,7 +1,4 @@
 //! Experiment `two-classes`: two lossless classes of the same senders share a congested port.
-//!
-//! The higher class's load is slightly over half of the port's rate. The lower class begins later, with more than the
-//! whole rate. Policies that pause lower classes first spare the higher class.
 
 use std::time::Duration;
 

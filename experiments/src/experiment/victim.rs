@@ -1,7 +1,6 @@
 //! Experiment `victim`: heavy and light senders of one class.
 //!
-//! Heavy senders congest one port. Light senders send messages to this port and to a free one. Messages to the free
-//! port are the victims: they wait while their sender is paused.
+//! Light senders send messages to the congested port and to a free one; messages to the free port are the victims.
 
 use std::time::Duration;
 

@@ -1,10 +1,5 @@
 //! Routers of live fabrics: Linux with FRR finds the routes, in a namespace beside each switch.
 //!
-//! ```text
-//!   namespace leaf-1           switch, devices of the wires
-//!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
-//! ```
-//!
 //! Every switch is an autonomous system (eBGP), so all paths over equally many switches are used (ECMP). IPv6 is off, because it sends
 //! unsolicited traffic. FRR's programs end with the namespace's thread.
 

@@ -157,7 +157,6 @@ fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
     job::run(&source, &path, Job { point: 0, seed: 1 }, 1, &Default::default()).unwrap()
 }
 
-/// Returns why a run of the scenario, beside these files, is refused.
 fn refusal(scenario: &str, files: &[(&str, &str)]) -> Option<String> {
     let place = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| fs::write(place.path().join(name), text).unwrap());

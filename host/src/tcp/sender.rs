@@ -163,7 +163,6 @@ impl Sender {
         self.timeout_at.min(self.rack.reorder_at)
     }
 
-    /// Returns whether there is a segment to send and the windows permit it.
     #[must_use]
     pub fn can_send(&mut self) -> bool {
         if let State::Connecting { is_sent, .. } = self.state {

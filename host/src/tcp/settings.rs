@@ -37,7 +37,6 @@ pub struct TcpSettings {
     pub ack_delay: Nanos,
     /// Number of first segments of a flow that the receiver acknowledges one by one.
     pub quick_acks: u32,
-    /// Receive window.
     pub window: Bytes,
     /// True if data wait for the answer to a SYN.
     pub handshake: bool,

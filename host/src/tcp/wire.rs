@@ -173,7 +173,6 @@ impl TcpHeader {
         FIXED + 12 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
     }
 
-    /// Returns the header and its length, for two IPv4 addresses.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // at most 60 bytes
     pub fn encode(&self, addresses: [[u8; 4]; 2], payload: u32) -> ([u8; HEADER_MAX], usize) {

@@ -195,8 +195,6 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // Without listening loads, nodes can be up to one lead ahead of others. Run for another lead: events before the
-        // last flow's end may be unprocessed elsewhere.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));

@@ -1,5 +1,4 @@
-//! Header of packets between leaves and spines. It takes [`BYTES`] on a line, but more in memory, where it also has
-//! the frame's length.
+//! Header of packets between leaves and spines.
 
 use xoff_wire::units::Class;
 

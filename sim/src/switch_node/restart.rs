@@ -1,7 +1,7 @@
 //! Restart: a new switch replaces the old one.
 //!
-//! The old switch first sends XON on each line. The new one has the same routes, but no learned addresses. It does not
-//! know its peers' pauses: a peer's buffer may overflow until the peer repeats its pause.
+//! The new switch has the same routes, but no learned addresses. It does not know its peers' pauses: a peer's buffer may
+//! overflow until the peer repeats its pause.
 
 use std::sync::Arc;
 

@@ -72,8 +72,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Builds the ring's plan: frames go from each switch to the next. Panics if the ring has fewer than three
-    /// switches.
+    /// Builds the plan. Panics if the ring has fewer than three switches.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         assert!(self.switches >= 3, "a ring has {} switches; it needs at least three", self.switches);

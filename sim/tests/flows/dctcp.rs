@@ -1,4 +1,3 @@
-//! DCTCP beside results of other simulators.
 // This file proves promises of SPECIFICATION.md: tcp
 
 use std::sync::Arc;

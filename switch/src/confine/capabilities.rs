@@ -1,11 +1,10 @@
-//! Linux capabilities that a switch needs at its start:
+//! Linux capabilities that a switch needs at its start, and, where marked R, also when a port is reopened:
 //!
-//! * CAP_NET_RAW: AF_XDP sockets; also when a port is reopened
-//! * CAP_IPC_LOCK: UMEM (locked memory beyond the limit); also when a port is reopened
-//! * CAP_BPF and CAP_NET_ADMIN (before Linux 5.8 CAP_SYS_ADMIN): loading the XDP program and its maps; also when a port
-//!   is reopened
-//! * CAP_NET_ADMIN: attaching program and filter, and changing device settings (up, offloads, qdiscs); also when a port
-//!   is reopened, when the program was removed, and to undo this at the stop
+//! * CAP_NET_RAW (R): AF_XDP sockets
+//! * CAP_IPC_LOCK (R): UMEM (locked memory beyond the limit)
+//! * CAP_BPF and CAP_NET_ADMIN (before Linux 5.8 CAP_SYS_ADMIN) (R): loading the XDP program and its maps
+//! * CAP_NET_ADMIN (R): attaching program and filter, and changing device settings (up, offloads, qdiscs); also when the program
+//!   was removed, and to undo this at the stop
 //! * CAP_SYS_ADMIN: finding the owner of an XDP program that a killed switch left in generic mode
 //! * CAP_NET_BIND_SERVICE: HTTP on a port below 1024
 //! * CAP_SETUID and CAP_SETGID: becoming another user

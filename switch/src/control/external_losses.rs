@@ -1,11 +1,7 @@
 //! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame, so
-//! other frames around the loss determine it:
+//! other frames around the loss determine it; docs/verdict.md lists the rules.
 //!
-//! * Lost behind the XDP program, which counted the frame by PCP and DSCP: lossy if only lossy frames arrived, otherwise
-//!   lossless.
-//! * Malformed (invalid layout in memory): lossless, because the XDP program may have counted the frame long before.
-//! * Lost before the XDP program, which did not count the frame: unknown if only lossy frames arrived, otherwise lossless.
-//! * Lost on transmit: lossy if only lossy frames were sent, otherwise lossless.
+//! A malformed frame (invalid layout in memory) counts as lossless, because the XDP program may have counted it long before.
 //!
 //! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss keeps
 //! its first classification. Pause frames and unreadable headers count as lossless.

@@ -8,17 +8,14 @@ pub(super) fn with(view: &SwitchView, port: PortId) -> Option<&str> {
     name(view, &view.counters.port(port).loop_with)
 }
 
-/// Returns the addresses that moved in the last loop at `port`, at most two.
 pub(super) fn addresses(view: &SwitchView, port: PortId) -> Vec<String> {
     macs(&view.counters.port(port).loop_macs)
 }
 
-/// Returns the other port at which duplicate addresses of `port` were found.
 pub(super) fn duplicate_with(view: &SwitchView, port: PortId) -> Option<&str> {
     name(view, &view.counters.port(port).duplicate_with)
 }
 
-/// Returns the addresses found at `port` and another port, at most two.
 pub(super) fn duplicates(view: &SwitchView, port: PortId) -> Vec<String> {
     macs(&view.counters.port(port).duplicate_macs)
 }

@@ -31,9 +31,7 @@ pub enum Standing {
     Waiting,
     /// The port has joined its group, but its partner has not.
     Attached,
-    /// The port accepts data, but sends none.
     Collecting,
-    /// The port accepts and sends data.
     Distributing,
 }
 

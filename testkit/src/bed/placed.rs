@@ -1,5 +1,5 @@
 //! Switches and hosts of the bed, as nodes of the simulator. At each event, a node does all possible work and fills
-//! idle lines; then the bed checks the switch's promises.
+//! idle lines.
 
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 use xoff_wire::units::{Nanos, PortId, PortSet};

@@ -1,5 +1,4 @@
 //! Model of the rate limits of classes (GFC) that reads only the bytes of frames, independently of the switch.
-//! The bed's hosts obey the model, and switches are checked against it.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 

@@ -1,7 +1,5 @@
 //! Switch of the bed, which runs twice with the same input: with large batches and with single frames. After each poll,
 //! both runs must agree ([`twin`](super::twin)). Other nodes receive the frames of the first run.
-//!
-//! With a polling interval, events wait until the next poll, as for a busy thread.
 
 use std::sync::Arc;
 

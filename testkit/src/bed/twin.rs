@@ -1,7 +1,6 @@
 //! One of the two runs of a switch: a `Switch` per worker over a common store, and a ring per port.
 //!
-//! A poll processes all events since the last one, by the steps of the [`Driver`] that worker threads use. The runs
-//! differ only in frames per batch ([`Batches`]).
+//! A poll processes all events since the last one, by the steps of the [`Driver`] that worker threads use.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Checks a port as its peer sees it, by a model of pauses that reads only the bytes of frames, independently of the switch. Only the
-//! check of formats uses crate `wire`, which is fuzzed separately.
+//! Checks a port as its peer sees it, by a model of pauses that reads only the bytes of frames, independently of the switch.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction, WatchdogSettings};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};

@@ -52,8 +52,9 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns node and command of a capture: `xoff capture` at the switch port that `link` names, or at the first
-/// of two switches that it joins; otherwise `tcpdump` at the link's host.
+/// Returns node and command of a capture on `link`.
+/// `xoff capture` at the switch port that `link` names, or at the first of two switches that it joins; otherwise `tcpdump` at the
+/// link's host.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,

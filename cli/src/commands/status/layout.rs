@@ -6,8 +6,8 @@ pub(super) fn has_traffic(class: &ClassStatus) -> bool {
     class.rx_frames + class.tx_frames + pauses + class.drops.values().sum::<u64>() > 0
 }
 
-/// Formats a table; empty if there are no rows. A table may be wider than the terminal, because wrapped cells are
-/// unreadable.
+/// Formats a table; empty if there are no rows.
+/// A table may be wider than the terminal, because wrapped cells are unreadable.
 pub(in crate::commands) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

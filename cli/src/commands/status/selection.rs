@@ -34,9 +34,9 @@ impl Selection {
     }
 }
 
-/// Returns whether a class is congested or paused, or was paused since `past`. Congested: its ingress queue has
-/// reached XOFF, or its egress queue is over half full or halts the pipeline. Paused: either end of the link
-/// pauses or slows the class or a flow of it, or a pause storm lasts.
+/// Returns whether a class is congested or paused, or was paused since `past`.
+/// Congested: its ingress queue has reached XOFF, or its egress queue is over half full or halts the pipeline. Paused: either end
+/// of the link pauses or slows the class or a flow of it, or a pause storm lasts.
 pub(super) fn is_congested(class: &ClassStatus, past: Option<&PortStatus>) -> bool {
     let past = past.and_then(|port| port.classes.iter().find(|it| it.class == class.class));
     let was_paused = past.is_some_and(|past| {

@@ -1,5 +1,3 @@
-//! Changed MAC address of a VLAN's router, and neighbours with a multicast address.
-
 use super::*;
 
 const OTHER_ROUTER: MacAddr = MacAddr([0, 0, 0x5e, 0, 1, 2]);

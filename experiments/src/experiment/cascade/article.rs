@@ -1,4 +1,4 @@
-//! Bridged fabric of the article on DSCP-based PFC: two rail switches at a spine, which leads to a third rail switch.
+//! Bridged fabric of the article on DSCP-based PFC.
 
 use xoff_host::Stream;
 

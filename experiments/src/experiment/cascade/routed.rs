@@ -1,11 +1,5 @@
 //! Steps of the article on DSCP-based PFC in a routed fabric.
 //!
-//! ```text
-//!   gpu-1 --+        +-- spine-1 --+        +-- gpu-3, 40 % of the others' lines
-//!           +-- leaf-1              leaf-2 --+
-//!   gpu-2 --+        +-- spine-2 --+        +-- other
-//! ```
-//!
 //! Two chains of pauses begin at leaf-2: over spine-1 to gpu-1, and over spine-2 to gpu-2. Host `other` sends gpu-1 a
 //! small stream of the same class, which no switch may pause.
 

@@ -1,4 +1,3 @@
-/// Additive increase by one segment per window, and multiplicative decrease by half (RFC 5681).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reno {
     acknowledged: u32,

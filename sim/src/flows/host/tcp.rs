@@ -1,5 +1,4 @@
-//! TCP flows of a simulated host. The host sends them in round robin with other flows; each flow's TCP sender chooses
-//! its segments.
+//! TCP flows of a simulated host.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,8 +1,7 @@
 //! Reload of the configuration file. If the file has errors, or a change needs a restart, the reload reports all of
 //! them and changes nothing.
 //!
-//! Each worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger egress limits
-//! apply first, because other workers may already hand over frames under the new limits.
+//! Each worker exchanges its settings ([`Revision`]) between two batches.
 
 mod follow;
 pub(super) mod http;

@@ -111,7 +111,6 @@ fn tcp_fast_retransmit_sends_same_sequences_as_linux() {
     run_all(&settings(Algorithm::Cubic), &scripts);
 }
 
-/// Proportional rate reduction.
 #[test]
 fn tcp_fast_recovery_sends_same_sequences_as_linux() {
     let scripts = [
@@ -164,7 +163,6 @@ fn tcp_sack_recovery_sends_same_sequences_as_linux() {
             "w 10\n> 0-9\n+ 100\n< 0 7\n+ 25\n> 0\nflight 3\n+ 2\n< 0 5 7\n> 1\nflight 4\n< 0 5-7\n> 2\nflight 5
             < 0 5-8\n> 3\n< 0 5-9\n> 4\n+ 100\n< 10\nflight 0",
         ),
-        // Reordering by more than three segments lets SACK blocks grow the window.
         (
             "cubic-rack-reo-timeout-retrans-failed-incoming-data",
             "w 10\n> 0-9\n+ 20\n< 0 9\n< 0 3 9\n< 10\n+ 20\nwindow 19\n+ 5\nw 12\n> 10-11\n+ 20\n< 10 11\nwindow 19\n+ 4\n+ 1\n> 10",
