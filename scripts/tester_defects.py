@@ -114,7 +114,10 @@ def examine(args, namespaces, directory, defect, settings, cases):
     with reference(args.reference, device, defect, counters, options):
         ended = subprocess.run([*command, *only], check=False, capture_output=True, text=True)
     try:
-        return {report["id"]: (report["verdict"], report["reason"]) for report in json.loads(ended.stdout)["cases"]}
+        reports = json.loads(ended.stdout)["cases"]
+        # A failure that a failed basic case explains is final.
+        verdict = lambda report: "excused" if "excused_by" in report else report["verdict"]
+        return {report["id"]: (verdict(report), report["reason"]) for report in reports}
     except ValueError:
         return dict.fromkeys(cases, ("error", ended.stderr.strip()))
 

@@ -378,7 +378,7 @@ fn same_seed_repeats_traffic_of_shared_memory_experiment() {
     unstalled(|| {
         let args = ["shared-memory", "--json", "--speed", "50M", "--seed", "2", "--policy"];
         let policies = ["pfc-wdrop", "capfc-max-wstop"];
-        let run = { experiment(&args).arg(policies.join(",")).output().unwrap() };
+        let run = experiment(&args).arg(policies.join(",")).output().unwrap();
         let report: Value = serde_json::from_slice(&run.stdout).unwrap();
         let results = policies.map(|policy| &report["policies"][policy]);
         results.into_iter().for_each(note_lab);

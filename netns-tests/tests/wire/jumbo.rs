@@ -125,7 +125,7 @@ fn hosts_exchange_large_pings_with_jumbo_frames() {
     bed.finish(switch);
 }
 
-/// Of the dropped frames, only the shortest fits into a receive chunk.
+/// The shortest dropped frame fits into a receive chunk, the others do not.
 #[test]
 fn frames_above_receive_chunk_or_mtu_are_dropped_and_counted() {
     let sizes = [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)];

@@ -38,8 +38,8 @@ fn agents_are_outside_process_group_of_lab_run() {
 fn hangup_ends_lab_run_unless_nohup_started_it() {
     let workspace = Workspace::new();
     let file = workspace.file("hangup", FIVE_LINES);
-    for (starter, seconds, code) in [("env", 1000, 128 + 1), ("nohup", 1, 7)] {
-        let script = format!("kill -HUP $PPID; sleep {seconds}; exit 7");
+    for (starter, rest, code) in [("env", "exec sleep 1000", 128 + 1), ("nohup", "sleep 1; exit 7", 7)] {
+        let script = format!("kill -HUP $PPID; {rest}");
         let mut run = Command::new(starter);
         run.arg(super::BINARY).args(["lab", "run", file.to_str().unwrap(), "--", "sh", "-c", &script]);
         let output = run.stdin(Stdio::null()).output().unwrap();

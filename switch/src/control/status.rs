@@ -286,7 +286,7 @@ pub struct ClassStatus {
     pub response: ResponseStatus,
     /// Pauses received from the peer.
     pub pause_received: PauseStatus,
-    /// Pauses of single flows (OFC); `None` if the peer never supported them.
+    /// Pauses of single flows (OFC); `None` if the peer does not support them and no flow was paused.
     pub flows: Option<FlowStatus>,
     /// Memory occupied by frames that the port received.
     pub ingress: IngressStatus,

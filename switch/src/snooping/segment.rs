@@ -79,6 +79,7 @@ pub type Members = BTreeMap<PortId, Nanos>;
 pub struct Segment {
     /// Source address of the switch's own queries; `None` if the switch is configured as no querier.
     source: Option<Address>,
+    is_elected: bool,
     query_due: Nanos,
     startup_left: u8,
     pending: Vec<GroupQuery>,
@@ -104,6 +105,7 @@ impl Segment {
     pub fn new() -> Segment {
         Segment {
             source: None,
+            is_elected: false,
             query_due: Nanos::NEVER,
             startup_left: 0,
             pending: Vec::new(),
@@ -124,6 +126,7 @@ impl Segment {
             self.startup_left = Times::DEFAULT.robustness - 1;
             self.query_due = if source.is_some() { due } else { Nanos::NEVER };
             self.source = source;
+            self.is_elected = source.is_some();
             self.pending.clear();
         }
     }
@@ -222,6 +225,7 @@ impl Segment {
             self.other_querier =
                 Some(Querier { address: query.source, port, until: now.after(times.querier_present()) });
         }
+        self.is_elected &= self.own_source(now).is_some();
         let is_elected = !is_second && self.own_source(now).is_none();
         if is_elected || !self.is_queried(now) {
             self.general_query(now, times, up);
@@ -307,8 +311,9 @@ impl Segment {
         }
         self.groups.retain(|_, members| !members.is_empty());
         let Times { robustness, interval, max_response } = Times::DEFAULT;
-        let was_elected = self.own_source(before).is_some();
-        let Some(source) = self.own_source(now) else {
+        let source = self.own_source(now);
+        let takes_over = !std::mem::replace(&mut self.is_elected, source.is_some());
+        let Some(source) = source else {
             self.pending.clear();
             return is_changed;
         };
@@ -322,7 +327,6 @@ impl Segment {
             interval: Some(interval),
         };
         // The elected querier went silent (RFC 3376, 6.6.2): without a query at once, its memberships would expire first.
-        let takes_over = !was_elected;
         if takes_over || now >= self.query_due {
             let is_startup = self.startup_left > 0;
             self.startup_left = self.startup_left.saturating_sub(1);

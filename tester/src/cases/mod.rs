@@ -20,6 +20,7 @@ use crate::judgement::Judgement;
 use crate::setup::Setup;
 
 pub(crate) use receive::BASIC;
+pub(crate) use send::JUDGED_BY_BYTES;
 use send::flow as send_flow;
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;

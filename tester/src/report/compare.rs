@@ -70,7 +70,8 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
         let Some(b) = in_second.iter().find(|b| b.id == a.id) else { continue };
         comparison.compared += 1;
         let worst = b.worst();
-        if a.verdict() != worst.verdict {
+        let is_excused = a.worst().excused_by.is_some() || worst.excused_by.is_some();
+        if a.verdict() != worst.verdict && !is_excused {
             comparison.verdicts.push(VerdictChange {
                 case: a.id.to_owned(),
                 first: a.verdict(),

@@ -53,6 +53,9 @@ pub struct CaseReport {
     pub verdict: Verdict,
     /// Reason of the verdict: what was expected, and what happened.
     pub reason: String,
+    /// Basic case that failed, so that a failure of this case counts as "cannot tell".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excused_by: Option<String>,
     /// Number of runs of the case, including runs that a stall made useless.
     pub attempts: u32,
     pub measurements: Vec<Measurement>,

@@ -93,7 +93,7 @@ impl<'a> Db<'a> {
     fn named(&mut self, table: &str, name: &str, place: &str) -> Option<&'a Table> {
         let entry = self.entry(table, name);
         if entry.is_none() {
-            self.note(format!("{table} {name} of {place}, which the table does not have"));
+            self.note(format!("{table} {name}, to which {place} refers: the table does not have it"));
         }
         entry
     }
@@ -202,13 +202,9 @@ impl<'a> Db<'a> {
         }
         let cables =
             self.table("CABLE_LENGTH").into_iter().flat_map(Map::values).filter_map(Value::as_object);
-        match cables.filter_map(|lengths| text(lengths, name)).next() {
-            Some("0m") => self.note(format!(
-                "CABLE_LENGTH 0m of {name}, a port that SONiC gives no lossless buffers; here its cable is 10 m long"
-            )),
-            Some(cable) => set(None, "cable", quoted(cable)),
-            None => {}
-        }
+        let cables: Vec<&str> = cables.filter_map(|lengths| text(lengths, name)).collect();
+        let cable = cables.iter().find(|length| **length != "0m");
+        cable.into_iter().for_each(|cable| set(None, "cable", quoted(cable)));
         let qos = self.of_port("PORT_QOS_MAP", name);
         let global = self.entry("PORT_QOS_MAP", "global");
         let map_name =
@@ -236,6 +232,11 @@ impl<'a> Db<'a> {
         let lossless =
             self.list(name, "pfc_enable", qos.and_then(|it| text(it, "pfc_enable")).unwrap_or_default());
         set(None, "lossless", format!("{lossless:?}"));
+        if cable.is_none() && !cables.is_empty() && !lossless.is_empty() {
+            self.note(format!(
+                "CABLE_LENGTH 0m of {name}: SONiC reserves no headroom there, xoff that of its default length"
+            ));
+        }
         if text(port, "pfc_asym") == Some("on") {
             set(None, "pause", "\"asymmetric\"".into());
         }

@@ -287,8 +287,8 @@ impl Args {
                 json.to_string()
             }
             _ => {
-                let not_seen = unseen.iter().map(|why| format!("NOT SEEN: {why}\n"));
-                cause_text(&causes, &switches) + &not_seen.collect::<String>()
+                let unanswered = unseen.iter().map(|why| format!("NOT SEEN: {why}\n"));
+                cause_text(&causes, &switches) + &unanswered.collect::<String>()
             }
         })
     }
@@ -301,7 +301,10 @@ fn cause_text(causes: &Causes, switches: &[Status]) -> String {
         classes.any(sends_lists)
     });
     let lists = senders.map(|switch| {
-        format!("{} has sent flow lists, which also pause peers: see `xoff status flows`\n", switch.name)
+        format!(
+            "{} has sent flow lists since its start, which may pause peers: see `xoff status flows`\n",
+            switch.name
+        )
     });
     match lists.collect::<String>() {
         lists if causes.is_empty() && !lists.is_empty() => format!("no peer is paused by XOFF\n{lists}"),
@@ -343,7 +346,8 @@ mod tests {
         assert_eq!(text(&status), "no peer is paused\n");
         let flows = FlowStatus { pause_frames_sent: 1, ..FlowStatus::default() };
         status.ports[0].classes[3].flows = Some(flows);
-        let lists = "s1 has sent flow lists, which also pause peers: see `xoff status flows`\n";
+        let lists =
+            "s1 has sent flow lists since its start, which may pause peers: see `xoff status flows`\n";
         assert_eq!(text(&status), format!("no peer is paused by XOFF\n{lists}"));
         status.ports[0].classes[3].pause_sent.now = true;
         let text = text(&status);
