@@ -104,7 +104,7 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
 }
 
 /// Returns the default `class.xon`: the bytes that the line carries until the peer resumes, so that the queue does not run empty. It is
-/// at least a frame and `commit`, because bytes in the driver must not keep a sender paused.
+/// at least a frame plus `commit`, because bytes in the driver must not keep a sender paused.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)

@@ -191,7 +191,7 @@ fn room_for_a_frame(
             continue;
         }
         let problem = Problem::warning(format!(
-            "the longest frames ({} bytes) have no room in classes {} of port {}: 2^{n} x `pool` is {most} bytes",
+            "the longest frames ({} bytes) do not fit in classes {} of port {}: 2^{n} x `pool` is {most} bytes",
             longest.0,
             written::ranges(&short),
             port.name

@@ -153,8 +153,8 @@ impl Line {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns the maximum number of frames in the driver: control frames, and `commit` in frames of `smallest_frame` bytes, but at
-    /// least a batch.
+    /// Returns the maximum number of frames in the driver: control frames, and a batch, or the frames of `smallest_frame` bytes in
+    /// `commit` if these are more.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;

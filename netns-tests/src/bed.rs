@@ -217,7 +217,6 @@ impl Bed {
         final_status
     }
 
-    /// Asserts that no veth device dropped a frame, except while a switch started.
     pub fn assert_no_drops(&self) {
         let baseline = self.baseline.lock().expect("another thread panicked while it held the lock").clone();
         let moved: Vec<String> = self

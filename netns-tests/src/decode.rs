@@ -10,7 +10,6 @@ pub fn tshark(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(Command::new("tshark"), frame, fields)
 }
 
-/// Returns a frame's `fields` as tshark prints them with the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_with_ours(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(tshark_of_ours(), frame, fields)

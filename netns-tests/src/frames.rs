@@ -157,7 +157,6 @@ pub fn is_pfc(bytes: &[u8]) -> bool {
     has_type(bytes, MAC_CONTROL) && bytes.get(14..16) == Some(&[0x01, 0x01])
 }
 
-/// Returns the quanta of `class` in a PFC frame that enables the class.
 #[must_use]
 pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     let at = 18 + 2 * usize::from(class);

@@ -202,7 +202,6 @@ impl Agent {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Returns the agent's exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()

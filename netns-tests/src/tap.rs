@@ -13,7 +13,6 @@ use crate::{frames, wait_for};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
     pub at: Duration,
-    /// Bytes of the frame, without FCS.
     pub bytes: Vec<u8>,
 }
 

@@ -59,7 +59,6 @@ impl<'a> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
-    /// Adds a sender that obeys pauses at once, late or never.
     #[must_use]
     pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
@@ -203,7 +202,6 @@ impl RunningTraffic {
         self.hosts.iter().flat_map(|host| volumes(&host.progress)).map(|volume| volume.frames.get()).sum()
     }
 
-    /// Waits until `done` returns true; panics with `what` after a minute.
     pub fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {

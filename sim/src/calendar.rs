@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_bipartite_fabric_runs_for_two_minimum_link_delays() {
+    fn turn_in_bipartite_fabric_spans_two_minimum_link_delays() {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));

@@ -59,7 +59,7 @@ pub struct Layout {
     parts: u8,
 }
 
-const _: () = assert!(size_of::<Layout>() == 4, "a layout has more than 4 bytes");
+const _: () = assert!(size_of::<Layout>() == 4, "the layout of a header field has more than 4 bytes");
 
 impl Layout {
     /// Layout of an unparsed frame.

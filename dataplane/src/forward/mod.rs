@@ -48,8 +48,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if later frames with the same header, at the same time and version of the bridge, are forwarded identically
-    /// and teach it no address.
+    /// True if further frames with the same header are forwarded identically and teach the bridge no address, until time or the
+    /// bridge's version change.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }

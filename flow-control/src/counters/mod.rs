@@ -192,7 +192,7 @@ pub struct FlowCounters {
 /// Pause storm, with values of other counters at its detection.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
-    /// Detection time (driver's clock, ns).
+    /// Time of the storm's detection (driver's clock, ns).
     pub began: Counter,
     /// Duration (ns); zero while the storm lasts.
     pub nanos: Counter,

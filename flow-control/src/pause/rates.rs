@@ -234,7 +234,7 @@ mod tests {
         rates.advance(Nanos(100));
         rates.set(C3, step(2));
         rates.set(C3, step(1));
-        assert!(rates.due(), "refresh not due: the limit would expire at the peer");
+        assert!(rates.due(), "no refresh is due, although the limit would expire at the peer");
         rates.announce(Nanos(101), Quanta(9));
         assert_eq!((rates.due(), rates.next_refresh()), (false, Nanos(201)));
     }

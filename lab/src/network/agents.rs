@@ -178,7 +178,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Returns the agent's HTTP address: a socket file in an existing namespace, where loopback may be missing or the port in use.
+/// Returns the agent's HTTP address. In a namespace that existed before the lab, where loopback may be missing, it is a socket file.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)

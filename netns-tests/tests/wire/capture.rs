@@ -31,7 +31,6 @@ const FIELDS: [&str; 9] = [
 #[derive(Clone, Debug)]
 struct DecodedFrame {
     port: String,
-    /// Direction of the frame: `in`, `out`, or empty for neither.
     direction: &'static str,
     comment: String,
     pause: String,

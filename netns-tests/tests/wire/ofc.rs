@@ -9,7 +9,6 @@ use crate::{PATIENT, bed};
 /// Settings with enough memory for the frames that arrive while a flow list is on its way.
 const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
 
-/// Selects OFC. Only peers of `ofc_ports` obey pauses of flows.
 fn ofc(config: Config, ofc_ports: &[usize]) -> Config {
     let config = config.switch(PATIENT).switch("policy = \"ofc\"").more(THRESHOLDS);
     ofc_ports.iter().fold(config, |config, &port| config.port(port, "ofc_peer = true"))

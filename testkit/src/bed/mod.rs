@@ -114,7 +114,7 @@ impl std::fmt::Debug for Losses {
 }
 
 impl Bed {
-    /// Creates a bed that panics at a broken promise.
+    /// Creates a test bed that panics when the switch breaks a promise.
     #[must_use]
     pub fn new(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Panic)

@@ -90,7 +90,7 @@ mod tests {
     use xoff_config::{Hardware, Machine};
 
     #[test]
-    fn address_table_fits_first_and_later_configurations() {
+    fn address_table_is_large_enough_for_all_reloads_of_the_run() {
         let config = |learns: &bool| {
             let text = format!(
                 "[defaults]\nlearning = {learns}\n[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"10G\"\n"

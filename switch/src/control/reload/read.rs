@@ -64,7 +64,7 @@ impl Reloader {
         let thread = std::thread::Builder::new().name("xoff-reader".into()).spawn(work);
         match thread {
             Ok(_) => Ok(read),
-            Err(_) => Err(NotReloaded::Unreadable("the system refused a thread to read the configuration")),
+            Err(_) => Err(NotReloaded::Unreadable("cannot start the thread that reads the configuration")),
         }
     }
 }

@@ -58,7 +58,7 @@ fn p_pfc_congestion_ends_at_xon_gap_below_current_mean() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
-    // Congestion ends when the queue of port 4 has q = (120,000 + q) / 5 - 2,000 bytes, that is, 27,500.
+    // Congestion ends when port 4's queue q is 2,000 bytes below the mean of five queues: q = (120,000 + q) / 5 - 2,000 = 27,500.
     assert_eq!(bench.dequeue(0, 4, 12_498), [], "congestion ended at 27,502 bytes");
     assert_eq!(bench.dequeue(0, 4, 2), [xon(0)]);
 }

@@ -51,7 +51,7 @@ fn tcp_slow_start_sends_same_sequences_as_linux() {
 
 #[test]
 fn tcp_cubic_sends_same_sequences_as_linux() {
-    // Each tenth of a second acknowledges two segments, which permit four.
+    // Every 0.1 s an acknowledgement of two segments permits four new ones.
     let mut bulk = String::from("w 99\n> 0-9\n");
     for next in (2..=30).step_by(2) {
         let sent = 10 + 2 * (next - 2);
