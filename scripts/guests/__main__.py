@@ -7,6 +7,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+import bond
 import drivers
 import roce
 import tap
@@ -19,7 +20,7 @@ import nic
 import tester
 import wire
 
-PARTS = ("drivers", "nic", "tap", "lab", "roce", "tester")
+PARTS = ("drivers", "nic", "tap", "lab", "roce", "bond", "tester")
 
 
 def tell(text):
@@ -157,6 +158,24 @@ def print_roce(row):
     )
 
 
+def run_bond(options, workshop):
+    """Yields a row for each mode of LACP."""
+    start = partial(workshop.start, options.kernel or "6.1", "bond")
+    with bond.bench(start, workshop.xoff, workshop.directory) as bench:
+        for lacp, timeout, rate in bond.VARIANTS:
+            tell(f"a Linux bond, {lacp} LACP with {timeout} timeout ...")
+            seen = bench.measure(lacp, timeout, rate)
+            yield {"part": "bond", "lacp": lacp, "timeout": timeout, **seen, "wrong": bond.judge(seen)}
+
+
+def print_bond(row):
+    print(
+        f"a Linux bond, {row['lacp']} LACP with {row['timeout']} timeout: {row['answered']} of {row['pings']} pings answered "
+        f"while a member left and joined; exit code {row['exit_code']}",
+        flush=True,
+    )
+
+
 def run_tester(options, workshop):
     """Yields a row for each model."""
     kernel = options.kernel or "6.1"
@@ -182,9 +201,18 @@ PRINT = {
     "tap": print_tap,
     "lab": print_lab,
     "roce": print_roce,
+    "bond": print_bond,
     "tester": print_tester,
 }
-RUN = {"drivers": run_drivers, "nic": run_nic, "tap": run_tap, "lab": run_lab, "roce": run_roce, "tester": run_tester}
+RUN = {
+    "drivers": run_drivers,
+    "nic": run_nic,
+    "tap": run_tap,
+    "lab": run_lab,
+    "roce": run_roce,
+    "bond": run_bond,
+    "tester": run_tester,
+}
 
 
 def main():

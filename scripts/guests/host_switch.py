@@ -30,16 +30,15 @@ mode = "{mode}"
 
 
 class HostSwitch:
-    """A switch that runs while this is open. `ports` maps a name to device and mode."""
+    """A switch that runs while this is open. `ports` maps a name to device and mode; `more` is appended."""
 
-    def __init__(self, xoff, directory, speed, ports):
-        config = directory / "host.toml"
-        ports = "".join(PORT.format(name=name, device=device, mode=mode) for name, (device, mode) in ports.items())
-        config.write_text(HEAD.format(speed=speed) + ports)
+    def __init__(self, xoff, directory, speed, ports, more=""):
+        self.config, self.speed = directory / "host.toml", speed
+        self.configure(ports, more)
         self.xoff, self.log = xoff, directory / "host.log"
         with self.log.open("w") as output:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", xoff, "run", config],
+                ["setpriv", "--pdeathsig", "KILL", xoff, "run", self.config],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
         end = time.monotonic() + START_WITHIN_S
@@ -47,6 +46,11 @@ class HostSwitch:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"xoff does not start: {self.log.read_text()}")
             time.sleep(0.02)
+
+    def configure(self, ports, more=""):
+        """Writes the configuration."""
+        ports = "".join(PORT.format(name=name, device=device, mode=mode) for name, (device, mode) in ports.items())
+        self.config.write_text(HEAD.format(speed=self.speed) + ports + more)
 
     def status(self):
         return json.loads(run(self.xoff, "status", "--json"))

@@ -51,7 +51,7 @@ done
 MODULES = (
     "virtio_pci", "virtio_console", "virtio_net", "igb", "e1000e", "e1000", "vmxnet3", "af_packet", "rdma_rxe", "ib_uverbs", "crc32_generic",
     "rdma_ucm", "sch_plug", "sch_prio", "sch_tbf", "sch_htb", "sch_fifo", "sch_ets", "sch_ingress", "cls_bpf", "cls_u32",
-    "cls_flower", "cls_matchall", "act_mirred", "act_bpf", "act_skbedit", "act_gact", "dummy", "veth", "veth",
+    "bonding", "cls_flower", "cls_matchall", "act_mirred", "act_bpf", "act_skbedit", "act_gact", "dummy", "veth", "veth",
 )  # fmt: skip
 
 
