@@ -278,6 +278,10 @@ impl Sender {
         if is_needless && (ack.next >= self.high || !self.board.has_repairs_in_flight()) {
             self.undo();
         }
+        // An advance by a retransmission proves a loss; later acknowledgements may echo reordered segments (RFC 3522).
+        if advances && !is_needless && self.undo.is_some_and(|undo| undo.resent.is_some()) {
+            self.undo = None;
+        }
         // Require an acknowledgement beyond `high`: one of exactly the segments sent before the reduction may still
         // carry their ECE.
         let ends = match self.state {
@@ -385,7 +389,6 @@ impl Sender {
 
     fn begin(&mut self, state: State, congestion: Congestion) {
         (self.state, self.high) = (state, self.board.next());
-        self.undo = Some(Undo { window: self.window, threshold: self.threshold, resent: None });
         self.threshold = self.control.reduce(self.window, congestion);
         self.proportional = Proportional::new(self.window);
     }

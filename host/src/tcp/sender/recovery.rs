@@ -211,8 +211,8 @@ impl Sender {
         is_lost && is_first_time && self.board.lose(first)
     }
 
-    /// Returns whether the echoed timestamp, of age `round_trip`, is from before the first retransmission (RFC 3522): no
-    /// segment was lost. Timestamps are in microseconds.
+    /// Returns whether the echoed timestamp, of age `round_trip`, is from before the first retransmission (RFC 3522): the
+    /// first hole was not a loss. Timestamps are in microseconds.
     pub(super) fn is_recovery_needless(&self, now: Nanos, round_trip: Nanos) -> bool {
         let [now, round_trip] = [now, round_trip].map(|time| time.0 / 1_000);
         let may_undo = self.settings.undo && self.state == State::Recovering;
@@ -225,6 +225,7 @@ impl Sender {
         let Some(Undo { window, threshold, .. }) = self.undo.take() else { return };
         (self.window, self.threshold) = (self.window.max(window), self.threshold.max(threshold));
         (self.state, self.repaired) = (State::Open, None);
+        self.is_reduced = false;
         self.board.forget_losses();
     }
 
@@ -233,9 +234,9 @@ impl Sender {
         self.repaired = Some(self.board.next());
         if self.state == State::Reducing {
             (self.state, self.high) = (State::Recovering, self.board.next());
-            self.undo = None;
             self.proportional = Proportional::new(self.board.in_flight());
         } else {
+            self.undo = Some(Undo { window: self.window, threshold: self.threshold, resent: None });
             self.begin(State::Recovering, super::Congestion::Loss);
             self.is_reduced = self.settings.ecn;
         }

@@ -86,7 +86,34 @@ fn needless_recovery_restores_the_tcp_window() {
             format!("w 20\n> 0-9\n+ 100\n{one}\n> 10\n{two}\n> 11\n{three}\n> 0\nthreshold 5\n+ 10\n");
         run_script("delayed", &settings, &format!("{begin}<< 4\n> 12-14\nwindow 11\nthreshold 4294967295"));
         run_script("lost", &settings, &format!("{begin}< 12\n> 12-17\nwindow 6\nthreshold 5"));
+        if settings.sack {
+            let reordered = format!("{begin}< 4\nwindow 8\n<< 12\n> 12-17\nwindow 6\nthreshold 5");
+            run_script("lost, and a later segment delayed", &settings, &reordered);
+            let plain = TcpSettings { undo: false, ..settings };
+            run_script("delayed, without undo", &plain, &format!("{begin}<< 4\nwindow 8\nthreshold 5"));
+        }
     }
+}
+
+#[test]
+fn undone_tcp_recovery_sends_no_cwr_flag() {
+    let reno = TcpSettings { ecn: true, ..settings(Algorithm::Reno) };
+    let [begin, loss, end] = [1_000, 1_100, 1_110].map(Nanos::from_millis);
+    let mut sender = Sender::new(&reno, 100, begin, None);
+    let drain = |sender: &mut Sender, now| -> Vec<_> {
+        std::iter::from_fn(|| sender.send(now)).map(|sent| (sent.segment, sent.is_reduced)).collect()
+    };
+    assert_eq!(drain(&mut sender, begin).len(), 10);
+    for (after, segment) in [(2, 10), (3, 11), (4, 0)] {
+        let mut blocks = Blocks::default();
+        blocks.push((1, after));
+        sender.acknowledged(loss, &Ack { blocks, ..Ack::default() }, loss.since(begin));
+        assert_eq!(drain(&mut sender, loss), [(Some(segment), false)]);
+    }
+    assert_eq!((sender.threshold(), sender.resent()), (5, 1));
+    sender.acknowledged(end, &Ack { next: 4, ..Ack::default() }, end.since(begin));
+    assert_eq!(sender.window(), 11);
+    assert_eq!(drain(&mut sender, end), [12, 13, 14].map(|segment| (Some(segment), false)));
 }
 
 /// RFC 6582: a partial acknowledgement reveals the next loss; without SACK, duplicate acknowledgements permit new

@@ -1,7 +1,6 @@
 //! Sequences of packetdrill's scripts for Linux (google/packetdrill, `gtests/net/tcp`), in segments.
 //!
-//! Differences on purpose: no `HyStart`, pacing, tail loss probes or probes of a closed window; timers are exact, where
-//! Linux rounds up to its clock's ticks; a mark sets the window to the threshold at once.
+//! `docs/simulation.md` (TCP) lists the differences, all on purpose.
 
 // This file proves promises of SPECIFICATION.md: tcp
 
@@ -56,15 +55,15 @@ fn tcp_cubic_sends_same_sequences_as_linux() {
     for next in (2..=30).step_by(2) {
         let sent = 10 + 2 * (next - 2);
         write!(bulk, "+ 100\n< {next}\n> {sent}-{}\nwindow {}\n", sent + 3, 10 + next)
-            .expect("a string is full");
+            .expect("cannot write to a string");
     }
     let mut min_rtt =
         String::from("w 28\n> 0-9\n+ 200\n< 10\n> 10-27\nwindow 20\n+ 180\nw 30\n> 28-29\n+ 19\n");
     let mut rtt = String::from("w 30\n> 0-9\n+ 200\n< 10\n> 10-29\nwindow 20\n+ 239\n");
     for next in (12..=30).step_by(2) {
-        write!(min_rtt, "+ 1\n< {next}\nwindow {}\n", 10 + next).expect("a string is full");
+        write!(min_rtt, "+ 1\n< {next}\nwindow {}\n", 10 + next).expect("cannot write to a string");
         if next <= 26 {
-            write!(rtt, "+ 1\n< {next}\nwindow {}\n", 10 + next).expect("a string is full");
+            write!(rtt, "+ 1\n< {next}\nwindow {}\n", 10 + next).expect("cannot write to a string");
         }
     }
     // After a time-out, Linux's curve still leads to the window before it (10). RFC 9438 section 4.8 starts a flat one,
@@ -75,7 +74,7 @@ fn tcp_cubic_sends_same_sequences_as_linux() {
         + 2\n< 7\n> 12-13\nwindow 7\n",
     );
     for (next, wait) in (8..=21).zip([2, 98, 2, 2, 2, 2, 2, 2, 98, 2, 2, 2, 2, 2]) {
-        write!(timeout, "+ {wait}\n< {next}\n> {}\nwindow 7\n", next + 6).expect("a string is full");
+        write!(timeout, "+ {wait}\n< {next}\n> {}\nwindow 7\n", next + 6).expect("cannot write to a string");
     }
     timeout.push_str("+ 2\n< 22\n> 28-29\nwindow 8");
     let scripts = [
