@@ -36,7 +36,7 @@ impl Counted {
     }
 
     pub fn class(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
-        self.ports().map(move |port| self.counters.class(port, class))
+        self.classes().filter(move |queue| queue.1 == class).map(|queue| queue.2)
     }
 
     pub fn least_headroom(&self) -> Option<u64> {
