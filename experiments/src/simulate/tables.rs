@@ -91,15 +91,15 @@ pub const CLASSES: Table = Table {
         "held_ns", "ns", "time in which the peer was paused";
         "paused_ns", "ns", "time in which the peer paused the class";
         "ingress_max_bytes", "bytes", "maximum of received bytes that have not left the switch";
-        "headroom_max_bytes", "bytes", "most headroom used: bytes of an ingress queue beyond XOFF";
+        "headroom_max_bytes", "bytes", "maximum headroom used: bytes of an ingress queue beyond XOFF";
         "egress_max_bytes", "bytes", "maximum length of the egress queue";
         "egress_mean_bytes", "bytes", "mean length of the egress queue in samples after warm_up; empty without samples";
-        "flow_in_port_mean_bytes", "bytes", "OFC: mean bytes of the port's flow_in_port_tab in these samples";
-        "flow_in_port_max_bytes", "bytes", "OFC: maximum bytes of the port's flow_in_port_tab in these samples";
-        "congested_flow_mean_bytes", "bytes", "OFC: mean bytes of the port's congested_flow_tab in these samples";
-        "congested_flow_max_bytes", "bytes", "OFC: maximum bytes of the port's congested_flow_tab in these samples";
-        "pause_frame_mean_bytes", "bytes", "OFC: mean bytes of the port's pause_frame_tab in these samples";
-        "pause_frame_max_bytes", "bytes", "OFC: maximum bytes of the port's pause_frame_tab in these samples";
+        "flow_in_port_mean_bytes", "bytes", "OFC: mean bytes of the port's flow_in_port_tab in samples after warm_up in which the class had OFC";
+        "flow_in_port_max_bytes", "bytes", "OFC: maximum bytes of the port's flow_in_port_tab in samples after warm_up in which the class had OFC";
+        "congested_flow_mean_bytes", "bytes", "OFC: mean bytes of the port's congested_flow_tab in samples after warm_up in which the class had OFC";
+        "congested_flow_max_bytes", "bytes", "OFC: maximum bytes of the port's congested_flow_tab in samples after warm_up in which the class had OFC";
+        "pause_frame_mean_bytes", "bytes", "OFC: mean bytes of the port's pause_frame_tab in samples after warm_up in which the class had OFC";
+        "pause_frame_max_bytes", "bytes", "OFC: maximum bytes of the port's pause_frame_tab in samples after warm_up in which the class had OFC";
     },
 };
 
@@ -174,7 +174,7 @@ pub const RUNS: Table = Table {
         "resent_frames", "frames", "frames retransmitted";
         "timeouts", "", "retransmission timeouts";
         "queue_max_kb", "kB", "maximum length of an egress queue";
-        "headroom_max_kb", "kB", "most headroom used: bytes of an ingress queue beyond XOFF";
+        "headroom_max_kb", "kB", "maximum headroom used: bytes of an ingress queue beyond XOFF";
         "stuck_kb", "kB", "bytes queued at the end in queues that have sent nothing for 1 ms or longer";
         "stuck_since_us", "us", "time since which the first stuck queue has sent nothing, in steps of 100 us; empty if none is stuck";
         "hops", "frames", "transmissions of frames over links";
