@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Simulates the papers' claims: prints the tables of docs/reproduction.md, in its order, as Markdown.
+# Simulates the papers' claims: prints the tables of docs/reproduction.md, in its order, as Markdown (sizes of OFC's tables as JSON, in
+# bytes).
 #
 #     scripts/reproduce.sh [--seeds A..B] [--jobs N] [--out DIR] [PART..]
 #
@@ -73,6 +74,7 @@ fig2() {
     sim fig2-classes ofc-fig2 --set load.1.class=4 --set load.2.class=4 --set 'switch.all.defaults.lossless=[3,4]' \
         --set switch.all.class.4.xoff=75KB --set switch.all.class.4.xon=45KB --set switch.all.memory.model=shared
     lost fig2
+    lost fig2-classes
     for name in fig2 fig2-30us fig2-120us fig2-once fig2-alpha-0.8 fig2-egress-75 fig2-egress-2 fig2-classes; do
         table "$name" "Completion of F0, F1 and the longest burst" flows.fct_ns --by load --take most
     done
@@ -110,6 +112,7 @@ classes() {
     done
     draws classes-shared ofc-classes --set switch.all.memory.model=shared --set switch.all.memory.pool=150KB \
         --set switch.all.memory.alpha_log2=none
+    lost classes-shared
 }
 
 # draws NAME [SCENARIO] [--set KEY=VALUE..]
