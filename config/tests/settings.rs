@@ -478,7 +478,7 @@ fn alpha_log2_that_leaves_no_room_for_frame_causes_warning() {
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");
         let found = two_ports(&text, "").warnings.into_iter().map(|it| it.message);
-        found.filter(|it| it.contains("have no room")).collect::<Vec<_>>()
+        found.filter(|it| it.contains("do not fit in classes")).collect::<Vec<_>>()
     };
     assert_eq!(of("pool = 195328\nalpha_log2 = -7", ""), [""; 0], "1526 bytes");
     let found = of("pool = 195327\nalpha_log2 = -7", "");

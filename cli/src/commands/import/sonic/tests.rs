@@ -114,10 +114,10 @@ fn sonic_import_refuses_other_json_and_names_odd_values() {
         "mtu = 12000 of port Ethernet0",
         "9 -> 12 of",
         "dynamic_th = 3 of BUFFER_PROFILE lossy: only thresholds of lossless classes are converted",
-        "DSCP_TO_TC_MAP MISSING of PORT_QOS_MAP",
-        "TC_TO_PRIORITY_GROUP_MAP OTHER of PORT_QOS_MAP",
-        "SCHEDULER s9 of Ethernet4|3",
-        "WRED_PROFILE w9 of Ethernet4|3",
+        "DSCP_TO_TC_MAP MISSING, to which PORT_QOS_MAP refers",
+        "TC_TO_PRIORITY_GROUP_MAP OTHER, to which PORT_QOS_MAP refers",
+        "SCHEDULER s9, to which Ethernet4|3 refers",
+        "WRED_PROFILE w9, to which Ethernet4|3 refers",
         "CABLE_LENGTH 0m of Ethernet4",
     ] {
         assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
@@ -168,7 +168,7 @@ fn sonic_keys_and_values_that_no_port_can_have_are_named() {
         "33 -> 8 of DSCP_TO_TC_MAP AZURE: xoff has classes 0 to 7; 33 is class 0",
         "\"0-7\" of DSCP_TO_TC_MAP AZURE, which is no number from 0 to 63",
         "\"64\" of DSCP_TO_TC_MAP AZURE",
-        "BUFFER_PROFILE lost of Ethernet0|3",
+        "BUFFER_PROFILE lost, to which Ethernet0|3 refers",
         "Ethernet0|9 of BUFFER_PG, which names no port",
         "Ethernet9|3 of BUFFER_PG",
         "Ethernet77 of PFC_WD",
