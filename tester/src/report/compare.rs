@@ -5,7 +5,7 @@ use xoff_config::visible;
 
 use super::runs::{Runs, Values};
 use super::values::{nanos, range};
-use super::{Accuracy, Report, Verdict};
+use super::{Accuracy, CaseReport, Report, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
@@ -70,19 +70,23 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
         let Some(b) = in_second.iter().find(|b| b.id == a.id) else { continue };
         comparison.compared += 1;
         let worst = b.worst();
-        let is_excused = a.worst().excused_by.is_some() || worst.excused_by.is_some();
-        if a.verdict() != worst.verdict && !is_excused {
+        if a.verdict() != worst.verdict {
             comparison.verdicts.push(VerdictChange {
                 case: a.id.to_owned(),
                 first: a.verdict(),
                 second: worst.verdict,
                 reason: worst.reason.clone(),
-                is_worse: worst.verdict.severity() > a.verdict().severity(),
+                is_worse: severity(worst) > severity(a.worst()),
             });
         }
         comparison.measurements.extend(moves((a, &first.accuracy), (b, &second.accuracy)));
     }
     comparison
+}
+
+/// Returns the severity of a run. An excused failure counts as a failure.
+fn severity(run: &CaseReport) -> u8 {
+    if run.excused_by.is_some() { Verdict::Fail.severity() } else { run.verdict.severity() }
 }
 
 fn moves((a, of_a): (&Runs<'_>, &Accuracy), (b, of_b): (&Runs<'_>, &Accuracy)) -> Vec<Move> {
@@ -149,7 +153,7 @@ impl fmt::Display for Comparison {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::report;
-    use super::super::{CaseReport, Measurement};
+    use super::super::Measurement;
     use super::*;
 
     fn with(verdicts: &[Verdict], measurements: &[Measurement]) -> Report {
@@ -162,6 +166,16 @@ mod tests {
         };
         let accuracy = Accuracy { error_p99_ns: 500, ..base.accuracy.clone() };
         Report { cases: verdicts.iter().map(case).collect(), accuracy, ..base }
+    }
+
+    #[test]
+    fn excused_failure_counts_as_failure_in_comparison() {
+        use Verdict::{CannotTell, Fail, Pass};
+        let [passed, failed, mut excused] = [Pass, Fail, CannotTell].map(|verdict| with(&[verdict], &[]));
+        excused.cases[0].excused_by = Some("receive.xon".into());
+        let is_worse = [(&passed, &excused), (&excused, &failed), (&failed, &excused), (&excused, &passed)]
+            .map(|(first, second)| compare(first, second).is_worse());
+        assert_eq!(is_worse, [true, false, false, false]);
     }
 
     #[test]

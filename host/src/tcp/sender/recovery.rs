@@ -220,7 +220,7 @@ impl Sender {
         resent.is_some_and(|resent| now.saturating_sub(round_trip) < resent.0 / 1_000)
     }
 
-    /// Ends a needless recovery, as Linux does.
+    /// Ends a needless recovery.
     pub(super) fn undo(&mut self) {
         let Some(Undo { window, threshold, .. }) = self.undo.take() else { return };
         (self.window, self.threshold) = (self.window.max(window), self.threshold.max(threshold));

@@ -108,6 +108,7 @@ fn sonic_import_refuses_other_json_and_names_odd_values() {
     odd["PORT_QOS_MAP"]["Ethernet12"]["tc_to_pg_map"] = json!("OTHER");
     odd["QUEUE"]["Ethernet4|3"] = json!({ "scheduler": "s9", "wred_profile": "[WRED_PROFILE|w9]" });
     odd["CABLE_LENGTH"]["AZURE"]["Ethernet4"] = json!("0m");
+    odd["CABLE_LENGTH"]["A"] = json!({ "Ethernet0": "0m" });
     let text = converted(&odd).unwrap();
     for note in [
         "the speed of port Ethernet0",
