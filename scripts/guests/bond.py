@@ -17,8 +17,10 @@ from wire import add_tap, address, run, text
 
 SPEED = "40M"
 MEMBERS = (1, 2)
-FLOWS, PINGS, EVERY = 16, 300, 0.1
-AGREE_WITHIN_S = 60
+# The bond hashes addresses and process ids of pings. Ids differ by 1: addresses that differ by 2 use both members.
+ADDRESSES = [f"10.0.0.{100 + 2 * n}" for n in range(16)]
+PINGS, EVERY = 350, 0.1
+AGREE_WITHIN_S, LOAD_WITHIN_S = 60, 10
 GROUP = """
 [[group]]
 name = "up"
@@ -47,7 +49,7 @@ class Bench:
             f"ip link add bond0 type bond mode 802.3ad lacp_rate {rate} miimon 50 xmit_hash_policy layer3+4; "
             "for n in 0 1; do ethtool -s eth$n speed 1000 duplex full; ip link set eth$n down; ip link set eth$n master bond0; done; "
             "ip link set bond0 up; "
-            f"for n in $(seq {FLOWS}); do ip address add 10.0.0.$((100 + n))/24 dev bond0; done"
+            f"for it in {' '.join(ADDRESSES)}; do ip address add $it/24 dev bond0; done"
         )
 
     def await_members(self, switch, count):
@@ -64,13 +66,13 @@ class Bench:
         self.bond(rate)
         with HostSwitch(self.xoff, self.directory, SPEED, ports(MEMBERS), group(MEMBERS, lacp, timeout)) as switch:
             self.await_members(switch, 2)
-            run("ping", "-c", 3, "-W", 5, "10.0.0.101")
+            run("ping", "-c", 3, "-W", 5, ADDRESSES[0])
             pings = [
                 subprocess.Popen(
-                    ["ping", "-q", "-c", str(PINGS), "-i", str(EVERY), "-W", "5", f"10.0.0.{100 + n}"],
+                    ["ping", "-q", "-c", str(PINGS), "-i", str(EVERY), "-W", "5", it],
                     stdout=subprocess.PIPE, text=True,
                 )
-                for n in range(1, FLOWS + 1)
+                for it in ADDRESSES
             ]  # fmt: skip
             time.sleep(2)
             idle = self.idle_members(switch)
@@ -83,7 +85,7 @@ class Bench:
             ended = sum(ping.poll() is not None for ping in pings)
             outputs = [ping.communicate()[0] for ping in pings]
             return {
-                "pings": FLOWS * PINGS,
+                "pings": len(ADDRESSES) * PINGS,
                 "answered": sum(int(output.split(" received")[0].rsplit(" ", 1)[-1]) for output in outputs),
                 "duplicates": sum("duplicates" in output for output in outputs),
                 "ended_early": ended,
@@ -94,15 +96,18 @@ class Bench:
 
     @staticmethod
     def idle_members(switch):
-        """Returns members that carry no frames in one direction for a second."""
-        counts = []
-        for _ in range(2):
-            now = switch.ports()
-            counts.append(
-                {(n, way): now[f"m{n}"]["classes"][0][f"{way}_frames"] for n in MEMBERS for way in ("rx", "tx")}
-            )
-            time.sleep(1)
-        return [f"m{n} {way}" for (n, way), count in counts[1].items() if count == counts[0][n, way]]
+        """Waits until both members carry frames in both directions; returns those that do not."""
+        first, idle = None, ["not read"]
+        end = time.monotonic() + LOAD_WITHIN_S
+        while idle and time.monotonic() < end:
+            ports = switch.ports()
+            counts = {
+                f"m{n} {way}": ports[f"m{n}"]["classes"][0][f"{way}_frames"] for n in MEMBERS for way in ("rx", "tx")
+            }
+            first = first or counts
+            idle = [name for name, count in counts.items() if count < first[name] + 10]
+            time.sleep(0.5)
+        return idle
 
 
 @contextlib.contextmanager
