@@ -79,7 +79,6 @@ pub type Members = BTreeMap<PortId, Nanos>;
 pub struct Segment {
     /// Source address of the switch's own queries; `None` if the switch is configured as no querier.
     source: Option<Address>,
-    is_elected: bool,
     query_due: Nanos,
     startup_left: u8,
     pending: Vec<GroupQuery>,
@@ -105,7 +104,6 @@ impl Segment {
     pub fn new() -> Segment {
         Segment {
             source: None,
-            is_elected: false,
             query_due: Nanos::NEVER,
             startup_left: 0,
             pending: Vec::new(),
@@ -126,7 +124,6 @@ impl Segment {
             self.startup_left = Times::DEFAULT.robustness - 1;
             self.query_due = if source.is_some() { due } else { Nanos::NEVER };
             self.source = source;
-            self.is_elected = source.is_some();
             self.pending.clear();
         }
     }
@@ -221,12 +218,15 @@ impl Segment {
                 && !is_unspecified(elected.address)
                 && (is_unspecified(query.source) || elected.address < query.source)
         });
+        let until = now.after(times.querier_present());
         if !is_second {
-            self.other_querier =
-                Some(Querier { address: query.source, port, until: now.after(times.querier_present()) });
+            self.other_querier = Some(Querier { address: query.source, port, until });
         }
-        self.is_elected &= self.own_source(now).is_some();
         let is_elected = !is_second && self.own_source(now).is_none();
+        if is_elected && self.source.is_some() {
+            // Query as soon as the elected querier is silent (RFC 3376, 6.6.2): otherwise its memberships would expire first.
+            self.query_due = until;
+        }
         if is_elected || !self.is_queried(now) {
             self.general_query(now, times, up);
         }
@@ -311,9 +311,7 @@ impl Segment {
         }
         self.groups.retain(|_, members| !members.is_empty());
         let Times { robustness, interval, max_response } = Times::DEFAULT;
-        let source = self.own_source(now);
-        let takes_over = !std::mem::replace(&mut self.is_elected, source.is_some());
-        let Some(source) = source else {
+        let Some(source) = self.own_source(now) else {
             self.pending.clear();
             return is_changed;
         };
@@ -326,8 +324,7 @@ impl Segment {
             robustness: Some(robustness),
             interval: Some(interval),
         };
-        // The elected querier went silent (RFC 3376, 6.6.2): without a query at once, its memberships would expire first.
-        if takes_over || now >= self.query_due {
+        if now >= self.query_due {
             let is_startup = self.startup_left > 0;
             self.startup_left = self.startup_left.saturating_sub(1);
             self.query_due = now.after(if is_startup { Nanos(interval.0 / 4) } else { interval });
