@@ -9,7 +9,7 @@ use xoff_wire::units::Nanos;
 
 use crate::accuracy;
 use crate::bench::{Bench, OpenError, Void};
-use crate::cases::{BASIC, Case, JUDGED_BY_BYTES};
+use crate::cases::{BASIC, Case, JUDGED_ALWAYS};
 use crate::pressure::{self, Pressure};
 use crate::report::{Accuracy, CaseReport, Report, Verdict};
 use crate::setup::Setup;
@@ -85,7 +85,7 @@ pub fn examine(
 fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport]) {
     let is_basic = |report: &CaseReport| BASIC.contains(&report.id.as_str());
     let failed = |report: &&CaseReport| is_basic(report) && report.verdict == Verdict::Fail;
-    let relies_on_pauses = !is_basic(report) && !JUDGED_BY_BYTES.contains(&report.id.as_str());
+    let relies_on_pauses = !is_basic(report) && !JUDGED_ALWAYS.contains(&report.id.as_str());
     if report.verdict == Verdict::Fail
         && relies_on_pauses
         && let Some(basic) = earlier.iter().find(failed)
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn basic_cases_come_before_other_groups() {
-        assert!(JUDGED_BY_BYTES.iter().all(|id| all().any(|case| case.id == *id)));
+        assert!(JUDGED_ALWAYS.iter().all(|id| all().any(|case| case.id == *id)));
         for id in BASIC {
             assert!(
                 all().take_while(|case| case.id.starts_with("receive.")).any(|case| case.id == id),

@@ -5,7 +5,7 @@ use xoff_config::visible;
 
 use super::runs::{Runs, Values};
 use super::values::{nanos, range};
-use super::{Accuracy, CaseReport, Report, Verdict};
+use super::{Accuracy, Report, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
@@ -76,17 +76,12 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
                 first: a.verdict(),
                 second: worst.verdict,
                 reason: worst.reason.clone(),
-                is_worse: severity(worst) > severity(a.worst()),
+                is_worse: worst.severity() > a.worst().severity(),
             });
         }
         comparison.measurements.extend(moves((a, &first.accuracy), (b, &second.accuracy)));
     }
     comparison
-}
-
-/// Returns the severity of a run. An excused failure counts as a failure.
-fn severity(run: &CaseReport) -> u8 {
-    if run.excused_by.is_some() { Verdict::Fail.severity() } else { run.verdict.severity() }
 }
 
 fn moves((a, of_a): (&Runs<'_>, &Accuracy), (b, of_b): (&Runs<'_>, &Accuracy)) -> Vec<Move> {
@@ -153,7 +148,7 @@ impl fmt::Display for Comparison {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::report;
-    use super::super::Measurement;
+    use super::super::{CaseReport, Measurement};
     use super::*;
 
     fn with(verdicts: &[Verdict], measurements: &[Measurement]) -> Report {

@@ -30,6 +30,13 @@ impl fmt::Display for Verdict {
     }
 }
 
+impl CaseReport {
+    /// Returns the severity of the run's verdict. An excused failure is as severe as a failure.
+    pub(super) fn severity(&self) -> u8 {
+        if self.excused_by.is_some() { Verdict::Fail.severity() } else { self.verdict.severity() }
+    }
+}
+
 pub(super) struct Runs<'a> {
     pub id: &'a str,
     pub runs: Vec<&'a CaseReport>,
@@ -42,7 +49,7 @@ impl<'a> Runs<'a> {
 
     /// Returns the first of the runs with the worst verdict. "Cannot tell" counts as worse than "not run".
     pub fn worst(&self) -> &'a CaseReport {
-        let severity = |run: &CaseReport| (run.verdict.severity(), run.verdict == Verdict::CannotTell);
+        let severity = |run: &CaseReport| (run.severity(), run.verdict == Verdict::CannotTell);
         self.runs[1..].iter().fold(
             self.runs[0],
             |worst, run| {

@@ -17,17 +17,6 @@ const fn case(id: &'static str, title: &'static str, source: &'static str, run: 
     Case { id, title, source, ports: 2, run }
 }
 
-/// Cases without which the tester cannot control the device's queues. Other cases pause the device, too: when one of
-/// these has failed, their failures prove nothing about the question of their own.
-pub(crate) const BASIC: [&str; 6] = [
-    "receive.stops-class",
-    "receive.only-class",
-    "receive.xon",
-    "receive.expiry",
-    "receive.timers",
-    "receive.zero-time",
-];
-
 pub(super) const CASES: &[Case] = &[
     case(
         "receive.stops-class",

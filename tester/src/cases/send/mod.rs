@@ -17,9 +17,6 @@ const fn case(id: &'static str, title: &'static str, source: &'static str, ports
     Case { id, title, source, ports, run }
 }
 
-/// Cases that judge the bytes of received PFC frames, whatever the device does with the tester's pauses.
-pub(crate) const JUDGED_BY_BYTES: [&str; 2] = ["send.format", "send.source"];
-
 pub(super) const CASES: &[Case] = &[
     case(
         "send.format",
