@@ -126,10 +126,14 @@ def settled(*what, cases):
     """Examine the cases, and again those that a stall of the machine left without a verdict."""
     verdicts = examine(*what, cases)
     for _ in range(ATTEMPTS - 1):
-        undecided = [case for case, (verdict, _) in verdicts.items() if verdict == "cannot-tell"]
+        undecided, failed = (
+            [case for case, (verdict, _) in verdicts.items() if verdict == wanted] for wanted in ("cannot-tell", "fail")
+        )
         if not undecided:
             break
-        verdicts |= examine(*what, undecided)
+        # The failed ones again, too: a basic one among them excuses others.
+        again = examine(*what, [*failed, *undecided])
+        verdicts |= {case: again[case] for case in undecided}
     return verdicts
 
 
