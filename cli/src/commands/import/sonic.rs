@@ -234,7 +234,7 @@ impl<'a> Db<'a> {
         set(None, "lossless", format!("{lossless:?}"));
         if cable.is_none() && !cables.is_empty() && !lossless.is_empty() {
             self.note(format!(
-                "CABLE_LENGTH 0m of {name}: SONiC reserves no headroom there, xoff that of its default length"
+                "CABLE_LENGTH 0m of {name}: SONiC reserves no headroom there, xoff reserves it for its default cable"
             ));
         }
         if text(port, "pfc_asym") == Some("on") {
