@@ -101,8 +101,7 @@ impl Agent {
     /// Installs the agent's queues at a device in the calling thread's network namespace. `guard` is a command that calls
     /// [`guard::run_guard`].
     ///
-    /// # Errors
-    /// Fails if a step is refused; the device then stays as it was.
+    /// # Errors Fails without such a device, or if the kernel refuses a step; the device then stays as it was.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::refused(fault, name, source);
@@ -250,7 +249,7 @@ impl Agent {
         }
     }
 
-    /// Reads link events before frames: a link loss must not end pauses that arrive after it.
+    /// Reads link events. Call this before frames are read: a link loss must not end pauses that arrive after it.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("cannot watch the link"))?;
@@ -370,7 +369,7 @@ impl Agent {
         if own.dcbx != Dcbx::Willing {
             return Ok(());
         }
-        // The LLDP thread has no real-time priority, so do not wait for its lock: try again in a second.
+        // Do not wait for the lock, because its owner, the LLDP thread, has no real-time priority: try again in a second.
         let Ok(announced) = view.announced.try_lock().map(|announced| announced.clone()) else {
             return Ok(());
         };

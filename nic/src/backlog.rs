@@ -18,7 +18,7 @@ use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
-/// Interval between readings of the backlog. A socket must have room above `pause_above` for the frames of one interval.
+/// Interval between readings of the UDP sockets' backlog. A socket must have room above `pause_above` for the frames of one interval.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]

@@ -81,7 +81,7 @@ pub struct NicSettings {
     pub speed: BitRate,
     pub lossless: ClassSet,
     pub trust: Trust,
-    /// Class of a frame without DSCP or PCP, as `trust` selects.
+    /// Class of frames without the field that `trust` selects (DSCP or PCP).
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
@@ -92,7 +92,7 @@ pub struct NicSettings {
     pub obey_rates: bool,
     /// Bytes in a UDP socket's receive queue at which the host pauses the switch; `None`: never.
     pub pause_above: Option<Bytes>,
-    /// Duration of a sent pause.
+    /// Duration of each pause that the host sends.
     pub pause_time: Quanta,
     pub peer_response: Option<Nanos>,
     pub real_time: bool,

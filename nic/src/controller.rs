@@ -15,7 +15,7 @@ pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Interval between attempts at a change of the queues that the kernel refused.
+/// Interval at which the agent repeats a change of the queues that the kernel refused.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Maximum bytes reported to a reaction point at once: less than its shortest byte cycle, so that no cycle is skipped.
@@ -80,8 +80,8 @@ impl PauseController {
         }
     }
 
-    /// Processes MAC control or a CNM that arrived at `now`, which may be before that of the previous call. Returns the classes paused by
-    /// the frame.
+    /// Processes MAC control or a CNM that arrived at `now`, which may be earlier than in the previous call. Returns the classes that the
+    /// frame paused.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -142,7 +142,7 @@ impl PauseController {
         }
     }
 
-    /// Returns the rate-limited classes, whose sent bytes must be reported.
+    /// Returns the classes that QCN limits: [`report_sent`](Self::report_sent) must be called for them.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {

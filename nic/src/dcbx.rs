@@ -66,7 +66,7 @@ pub(crate) fn is_followed(view: &NicView) -> bool {
         && *view.in_force.get() == follow(&view.settings, announced.as_ref())
 }
 
-/// Describes the host as a switch's port, so that the switch's code can build and compare announcements.
+/// Describes the host as a switch's port, so that the switch's code can build and compare DCBX announcements.
 pub(crate) fn port(settings: &NicSettings, address: MacAddr, mtu: u32) -> PortSettings {
     let lossless = settings.lossless;
     let class = |class: Class| ClassSettings {
@@ -203,8 +203,8 @@ impl LldpHost {
         port.timer.next().min(port.table.next_expiry()).min(self.next_look)
     }
 
-    /// Applies `change` to the port's LLDP state. If `change` reports changed announcements, compares them with the settings and publishes
-    /// the one to follow. Logs after unlocking.
+    /// Applies `change` to the port's LLDP state. If `change` returns true, neighbors' announcements have changed: compares them with the
+    /// settings and publishes the one to follow. Logs only after it has released the lock.
     fn update<T>(
         &mut self,
         now: Nanos,
@@ -290,7 +290,7 @@ impl LldpHost {
     }
 }
 
-/// Opens a socket for untagged LLDPDUs, which works beside another daemon, and at a kernel bridge's port.
+/// Opens a socket that receives untagged LLDPDUs, even beside another LLDP daemon or at a kernel bridge's port.
 fn receiver(ifindex: i32) -> io::Result<Socket> {
     let filter = [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),

@@ -63,7 +63,7 @@ pub enum MacControl {
 }
 
 impl Facts {
-    /// Finds out what kernel and device support, and changes nothing.
+    /// Finds out what kernel and device support, without changing them.
     ///
     /// # Errors
     /// [`AgentError::NoDevice`].
@@ -183,7 +183,8 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Returns whether an RDMA device is software, whose frames use the kernel's queues: rxe (has a file `parent`) or siw (has no `device`).
+/// Returns true for an RDMA device in software, whose frames use the kernel's queues. In sysfs, rxe has a file `parent`, and siw has no
+/// `device`.
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

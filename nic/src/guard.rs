@@ -43,7 +43,7 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// Message to the guard: time until which a class stays stopped (zero if the class is running), or a farewell after the agent restored the
+/// Message to the guard: the time until which a class stays stopped (zero if it is not stopped), or a farewell after the agent restored the
 /// device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {

@@ -72,7 +72,7 @@ impl LinkMonitor {
         const AND: u16 = 0x54;
         const IF_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
-        // Convert constants for BPF, which reads words as big-endian: netlink messages have native order.
+        // Convert constants: BPF reads words as big-endian, but netlink messages have native byte order.
         let native = |number: u32| u32::from_be_bytes(number.to_ne_bytes());
         let filter = [
             SockFilter::new(LOAD_WORD, 0, 0, INDEX_AT),

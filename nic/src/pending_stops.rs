@@ -1,12 +1,12 @@
-//! Response times, from the first XOFF until the class is stopped. If the pause ends before the stop, the time ends when the agent
-//! notices this.
+//! Response times, from the first XOFF until the class is stopped. If the pause ends before the stop, the response time ends when the agent
+//! notices the end of the pause.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival time, by class, of the first XOFF that no stop has answered. For stopped classes: of the first XOFF in the last batch,
-    /// which counts if the guard opens the class.
+    /// Arrival time, by class, of the first XOFF after which the class was not yet stopped. For stopped classes: of the first XOFF in the
+    /// last batch of frames, which counts if the guard opens the class.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,

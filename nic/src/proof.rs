@@ -1,5 +1,5 @@
-//! Times in which paused classes may have sent, because another program changed the queues. If the kernel did not announce a change,
-//! the time counts from the last check, directly after which the change may have happened.
+//! Times in which paused classes may have sent, because another program changed the queues. If the kernel did not announce a change, the
+//! time counts from the last check, because the change may have followed the check at once.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 

@@ -1,4 +1,4 @@
-//! Finds devices by any of their names, and detects virtual devices on top of others, which MAC control does not reach.
+//! Finds devices by any of their names, and detects virtual devices on top of other devices: MAC control does not reach them.
 
 use std::io;
 

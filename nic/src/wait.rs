@@ -23,7 +23,7 @@ pub fn await_device(device: &str, stop: BorrowedFd<'_>, begin: impl FnOnce()) ->
     loop {
         let mut stops = [PollFd::new(stop, PollFlags::POLLIN)];
         match poll(&mut stops, PollTimeout::from(LOOK_EVERY_MILLIS)) {
-            // Wait on after an error, such as at the system's limit of open files.
+            // If the look-up fails, such as at the limit of open files, continue to wait.
             Ok(0) | Err(Errno::EINTR) if exists().unwrap_or(false) => return Ok(true),
             Ok(0) | Err(Errno::EINTR) => {}
             Ok(_) => return Ok(false),

@@ -18,7 +18,7 @@ use crate::setup::Setup;
 const PRIORITY: i32 = 1;
 /// Maximum number of runs of a case, if stalls disturb it.
 const ATTEMPTS_MAX: u32 = 8;
-/// Number of late runs after which a case fails; stalls may explain fewer late runs.
+/// Number of runs with a late reaction after which a case fails; fewer may be due to stalls.
 const LATE_RUNS: u32 = 3;
 /// Time from the start of a case after which a disturbed run is not repeated.
 const REPEATS_MAX: Duration = Duration::from_secs(60);
@@ -81,7 +81,7 @@ pub fn examine(
     })
 }
 
-/// Withdraws the verdict "fail" of a case in which the tester paused the device, if an earlier basic case has failed.
+/// Replaces the verdict "fail" of a case that relies on pauses by "cannot tell", if an earlier basic case has failed.
 fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport]) {
     let is_basic = |report: &CaseReport| BASIC.contains(&report.id.as_str());
     let failed = |report: &&CaseReport| is_basic(report) && report.verdict == Verdict::Fail;

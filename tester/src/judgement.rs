@@ -20,22 +20,21 @@ impl Judgement {
         Judgement::default()
     }
 
-    /// Fails the case if `holds` is false; for faults that no stall of the device can cause.
+    /// Fails the case if `holds` is false; call this for faults that no stall of the device can cause.
     pub fn require(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.failures.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false and the device did not stall: for losses, which a stalled software device
-    /// also causes.
+    /// Fails the case if `holds` is false and the device did not stall. Call this for losses, which a stalled software device also causes.
     pub fn require_unless_stalled(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.disturbances.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false in three runs: for delays, which a stalled software device also causes.
+    /// Fails the case if `holds` is false in three runs. Call this for delays, which a stalled software device also causes.
     pub fn require_in_time(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.late.push(failure());

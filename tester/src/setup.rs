@@ -106,7 +106,7 @@ pub struct DeviceSettings {
     pub xon: Option<Bytes>,
     /// Bytes of a class that the device accepts beyond `xoff`, if known.
     pub headroom: Option<Bytes>,
-    /// Bytes that the device counts per frame beyond the length without FCS; 4 by default.
+    /// Bytes that the device counts per frame in addition to the length without FCS; 4 by default.
     pub frame_overhead: Bytes,
     /// Size of a buffer cell; the device rounds each frame up to whole cells. 1 byte by default.
     pub cell: Bytes,
@@ -136,7 +136,7 @@ pub struct PortSettings {
     /// Interface name, in the namespace of the tester.
     pub device: String,
     pub speed: BitRate,
-    /// MAC address of the port; `None` means the interface's own.
+    /// MAC address of the port; `None` means the interface's own address.
     pub mac: Option<MacAddr>,
     pub vlan: Option<u16>,
     /// Label of the device's port to which the test port is connected.

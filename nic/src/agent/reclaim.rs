@@ -5,13 +5,13 @@ use xoff_wire::units::Nanos;
 
 const FIRST: Nanos = Nanos::from_secs(1);
 const MOST: Nanos = Nanos::from_secs(8);
-/// Time without another program's root qdisc after which `delay` begins at one second again.
+/// If no other program replaces the root qdisc for this time, `delay` restarts at one second.
 const QUIET: Nanos = Nanos::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reclaim {
     delay: Nanos,
-    /// Time from which the agent may replace the root; `NEVER` while the root is the agent's.
+    /// Time from which the agent may replace another program's root qdisc; `NEVER` while the root is the agent's own.
     at: Nanos,
     last: Nanos,
 }
@@ -23,7 +23,7 @@ impl Reclaim {
         now >= self.at
     }
 
-    /// Returns the time from which the agent may replace another program's root.
+    /// Records that the root is another program's, and returns the time from which the agent may replace it.
     pub(super) fn is_foreign(&mut self, now: Nanos) -> Nanos {
         if self.at == Nanos::NEVER {
             if now.since(self.last) >= QUIET {

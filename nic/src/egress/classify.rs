@@ -160,7 +160,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// Emits code that stores PCP and EtherType, and leaves the offset of the payload in register X.
+/// Emits code that stores PCP and EtherType in scratch memory, and leaves the payload's offset in register X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();

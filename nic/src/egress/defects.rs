@@ -51,7 +51,7 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames these defects may let leave although the classes are stopped.
+    /// Returns the classes whose frames may leave while the class is stopped, because of these defects.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =

@@ -18,7 +18,7 @@ pub enum Leaf {
     Tbf,
 }
 
-/// Rate of a running token bucket: 1 Tb/s, far above any line.
+/// Rate of the token bucket of a class that may send: 1 Tb/s, far above any line.
 const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least: 0 };
 
 impl Leaf {
@@ -32,7 +32,7 @@ impl Leaf {
         }
     }
 
-    /// Returns the kind of queue that this kernel supports, tried in a new network namespace.
+    /// Returns the first kind of queue that this kernel supports, by creating each in a new network namespace.
     ///
     /// # Errors
     /// Fails if the kernel supports neither kind, or CAP_SYS_ADMIN is missing.
@@ -67,7 +67,7 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    /// Returns the queueing discipline to create. A new `plug` is always stopped.
+    /// Returns the queueing discipline to create. `stopped` is for `tbf`: a new `plug` is always stopped.
     pub(super) fn creation(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),

@@ -170,7 +170,7 @@ impl Egress {
         self.tree.grow(&mut self.tc)
     }
 
-    /// Sets offloads again that another program changed; returns their names. [`remove`](Self::remove) restores that program's
+    /// Turns off offloads that another program turned on, and returns their names. [`remove`](Self::remove) restores that program's
     /// settings.
     pub fn repair_offloads(&mut self) -> Result<Vec<&'static str>, EgressError> {
         let device = self.tree.device().to_owned();
@@ -273,7 +273,7 @@ impl Egress {
         Ok(Some(removed))
     }
 
-    /// Stops a class. Afterwards no frame leaves its leaf, but the driver may still have one.
+    /// Stops a class. Afterwards no frame leaves the class's leaf, but the driver may still send one.
     pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
         self.stopped.insert(class);
         Ok(self.tc.send(self.tree.stop(class))?)
@@ -494,7 +494,7 @@ pub fn index_of(device: &str) -> Result<i32, EgressError> {
     i32::try_from(index).map_err(|_| EgressError::NoSuchDevice { device: device.to_owned() })
 }
 
-/// Distinguishes a missing device from a refusal, such as at the limit of open files.
+/// Returns the error for a failed look-up: the device is missing, or the kernel refused (limit of open files).
 fn not_found(device: &str, error: Errno) -> EgressError {
     match error {
         Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => {

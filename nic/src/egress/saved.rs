@@ -87,14 +87,14 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Replaces saved offloads by those that another program has set since the agent set them.
+    /// Replaces saved offload values by those that another program has set after the agent.
     pub(super) fn adopt(&mut self, now: &OffloadsBefore) {
         if let (Some(before), Some(set)) = (&self.offloads, &self.offloads_set) {
             self.offloads = Some(before.unless_changed(set, now));
         }
     }
 
-    /// Returns the settings to restore: current ones where another program changed them, otherwise these. `nodes` is `None` if the
+    /// Returns the settings to restore: current ones where another program changed them, otherwise the saved ones. `nodes` is `None` if the
     /// agent's queues are still installed.
     pub(super) fn unless_changed(
         self,

@@ -3,7 +3,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// Bytes that the shaper adds to each frame: FCS, preamble and gap, and a tag, which may be in metadata.
+/// Bytes that the shaper adds to each frame: FCS, preamble, gap, and a VLAN tag, which the kernel may keep in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const HEADERS: u32 = 14 + 8;
 
@@ -38,7 +38,8 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum layer-1 bytes sent after a stop (frame in the driver, and burst); covered by the peer's headroom.
+    /// Returns the maximum layer-1 bytes that leave after a class is stopped: a frame in the driver, and the shaper's burst. The peer's
+    /// headroom covers them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))

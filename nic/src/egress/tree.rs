@@ -52,8 +52,8 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // Count another program's BPF filters by their handles. Its other filters have one node without handle for each priority and
-        // protocol: count these nodes.
+        // Count other programs' BPF filters by their handles. For filters of other kinds, the kernel lists one node without handle for each
+        // priority and protocol: count these nodes.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,

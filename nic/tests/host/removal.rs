@@ -44,7 +44,7 @@ fn queue_removal_restores_the_device_exactly() {
         ] {
             assert!(during.contains(expected), "no {expected:?} in {during}");
         }
-        // Remove the queues from the peer's namespace, whose device of the same name must not change.
+        // Call `remove` in the peer's namespace, where a device of the same name must not change.
         let removed = bed.peer.namespace().run(|| egress.remove());
         assert_eq!(Bed::description_in(bed.peer.namespace()), others);
         assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));

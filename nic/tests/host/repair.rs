@@ -40,7 +40,7 @@ fn queues(bed: &Bed) -> String {
     };
     let filters = show("filter");
     let filters = filters.lines().map(|line| line.split(" id ").next().unwrap()).collect::<String>();
-    // Sort lines, because the kernel's order is arbitrary. Omit HTB's count of direct packets, which grows.
+    // Sort lines, because the kernel's order is arbitrary. Omit HTB's counter of direct packets, because it grows.
     let mut lines: Vec<String> = (show("qdisc") + &show("class"))
         .lines()
         .map(|line| line.split(" direct_packets_stat").next().unwrap().to_owned())

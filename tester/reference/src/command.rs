@@ -25,10 +25,10 @@ struct Args {
     /// Lossless classes, 0 to 7, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "3,4", value_parser = clap::value_parser!(u8).range(0..8))]
     lossless: Vec<u8>,
-    /// Ingress queue length above which the switch sends XOFF.
+    /// Bytes in an ingress queue above which the switch sends XOFF.
     #[arg(long, default_value_t = 40_000, value_name = "BYTES")]
     xoff: u64,
-    /// Ingress queue length at or below which the switch sends XON.
+    /// Bytes in an ingress queue at or below which the switch sends XON.
     #[arg(long, default_value_t = 20_000, value_name = "BYTES")]
     xon: u64,
     /// Bytes that a lossless ingress queue may hold above XOFF.
@@ -40,7 +40,7 @@ struct Args {
     /// Maximum bytes of a lossy egress queue.
     #[arg(long, default_value_t = 400_000, value_name = "BYTES")]
     lossy: u64,
-    /// Egress queue length above which the switch marks ECN.
+    /// Bytes in an egress queue above which the switch marks ECN.
     #[arg(long, default_value_t = 30_000, value_name = "BYTES")]
     ecn: u64,
     /// Frames that each class sends in one round of the scheduler: eight numbers above 0.

@@ -17,7 +17,7 @@ pub enum Reason {
 pub struct ClassCounters {
     pub rx_frames: u64,
     pub tx_frames: u64,
-    /// Frames received at the port that the switch dropped, by reason; here the class would exceed XOFF plus headroom.
+    /// Frames received at the port and dropped, because the class would have exceeded XOFF plus headroom.
     pub dropped_headroom: u64,
     pub dropped_full: u64,
     pub dropped_watchdog: u64,

@@ -169,7 +169,7 @@ impl Defect {
     }
 }
 
-/// Returns one line per defect: name, case and description, separated by tabs.
+/// Returns a line per defect: name, case of `xoff test` that finds it, description; separated by tabs.
 #[must_use]
 pub fn list() -> String {
     Defect::ALL.iter().fold(String::new(), |mut text, defect| {

@@ -55,7 +55,7 @@ impl Pauses {
         }
     }
 
-    /// Returns the classes that a pause of `class` affects; without a defect only `class`.
+    /// Returns the classes that a pause of `class` affects: `class` only, unless a defect is on.
     fn targets(&self, class: usize, time: u16, now: u64) -> Vec<usize> {
         if self.defects.has(Defect::PausesAll) || time == 0 && self.defects.has(Defect::XonAll) {
             (0..CLASSES).collect()

@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::{Arrival, Bench, Flow, Void};
 use crate::setup::PortKind;
 
-/// Longest gap between heartbeats that is no stall: shorter gaps are usual on virtual machines, and rings bridge them.
+/// Longest gap between heartbeats that does not count as a stall: such gaps are usual on virtual machines, and rings can buffer the frames.
 const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(20);
 const HEARTBEAT: BitRate =
     BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");

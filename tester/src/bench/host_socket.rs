@@ -39,7 +39,7 @@ impl HostSocket {
         Ok(HostSocket { socket, udp_port, port, reads: false, polled: now() })
     }
 
-    /// Reads datagrams of streams, if the case permits. Calls `note` with each of them and its sending time.
+    /// Reads datagrams of streams, if [`Bench::read_host_socket`] was called. Calls `note` with each and its sending time.
     pub(super) fn receive(&mut self, epoch: u16, mut note: impl FnMut(&Arrival, Nanos)) {
         let earliest = self.polled;
         self.polled = now();

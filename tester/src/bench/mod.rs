@@ -42,9 +42,9 @@ const SPIN: Nanos = Nanos::from_micros(30);
 const STALL_MIN: Nanos = Nanos::from_micros(100);
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Maximum time for the last XON to leave a port.
+/// Maximum time within which the last XON must leave a port.
 const LAST_FRAMES: Nanos = Nanos::from_millis(20);
-/// Maximum time for frames of a case to leave the device.
+/// Maximum time within which a case's frames must leave the device.
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
 
 /// Reason why a run of a case has no result.
@@ -92,7 +92,7 @@ pub struct Bench {
     last_step: Nanos,
     /// End of the last intended sleep, which is no stall.
     asleep_until: Nanos,
-    /// Longest time of the current run; `deadline` is the end of this time.
+    /// Maximum duration of the current run, which ends at `deadline`.
     limit: Nanos,
     deadline: Nanos,
 }
@@ -162,8 +162,7 @@ impl Bench {
 
     /// Starts a stream.
     ///
-    /// # Errors
-    /// If no frame has the stream's class by the setup file's maps.
+    /// # Errors If the setup file's maps give no frame the stream's class.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(
@@ -343,8 +342,8 @@ impl Bench {
         }
     }
 
-    /// Returns the tolerance of arrival times: the 99th percentile of the tester's error, at most eight times the
-    /// median, and at least 20 us.
+    /// Returns the tolerance of arrival times: the 99th percentile of the tester's timing error, reduced to eight times the median if
+    /// greater, and raised to 20 us if less.
     #[must_use]
     pub fn tolerance(&self) -> Nanos {
         let Accuracy { error_p50_ns, error_p99_ns, .. } = self.accuracy;

@@ -1,7 +1,8 @@
 //! Pace of a test port's frames: each is sent when the line, by its speed, has carried the frame before.
 //!
-//! Frames in the kernel cannot be paused. Therefore a port that polls late catches up only the bytes that a standard peer may
-//! send after an XOFF (802.1Q annex N), or one full frame if that is more, so that slow lines stay full.
+//! A port that polls late catches up by a burst, which no pause stops once it is in the kernel. So the burst has at most the bytes that a
+//! standard peer may send after an XOFF (802.1Q annex N). On slow lines, where these are less than a full frame, it is one full frame, so
+//! that the line stays full.
 
 use xoff_flow_control::headroom::standard_response;
 use xoff_wire::units::{BitRate, Bytes, Nanos};

@@ -150,7 +150,7 @@ impl TestPort {
         }
     }
 
-    /// Returns whether the device pauses no class, even if the port ignores pauses.
+    /// Returns true if the device pauses no class at this port; pauses that the port ignores count, too.
     pub(super) fn is_free(&mut self, now: Nanos) -> bool {
         self.gate.paused(now).is_empty()
     }

@@ -78,11 +78,10 @@ pub struct Tally {
     pub first: Option<Moment>,
     pub last: Option<Moment>,
     pub delay_total: Nanos,
-    /// Longest time that certainly passed between the arrivals of two successive frames, beyond the time between their
-    /// transmissions: a late transmission is no stall of the device. After lost frames, the whole time between the
-    /// arrivals counts.
+    /// Longest certain delay between successive frames: the minimum time between their arrivals, less the time between their transmissions,
+    /// because a late transmission is no stall of the device. After lost frames, nothing is subtracted.
     pub longest_gap: Nanos,
-    /// Sequence number and time of transmission of the last frame.
+    /// Sequence number and time of transmission of the last received frame.
     last_sent: (u64, Nanos),
 }
 

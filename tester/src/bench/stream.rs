@@ -11,13 +11,13 @@ pub struct Flow {
     pub from: usize,
     pub to: usize,
     pub class: Class,
-    /// Mark that gives the frames their class; `None` takes the mark from the setup file.
+    /// PCP or DSCP of the frames; `None`: the one that the setup file maps to `class`.
     pub mark: Option<Mark>,
     /// Length of each frame in bytes, without FCS.
     pub size: u32,
     /// Rate on the line, with preambles and gaps.
     pub rate: BitRate,
-    /// Number of frames; without it the stream does not end.
+    /// Number of frames; `None`: the stream does not end.
     pub count: Option<u64>,
     pub ecn: u8,
     /// UDP port of a [socket of this machine](super::Bench::host_socket) to which the frames go.

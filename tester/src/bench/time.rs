@@ -1,9 +1,9 @@
 use xoff_wire::units::Nanos;
 
-/// Maximum age of a kernel timestamp at the poll before the one that receives the frame: earlier polls may have left it in the ring.
+/// Maximum time by which a frame's kernel timestamp may precede the previous poll, which may have left the frame in the ring.
 const BACKLOG_MAX: Nanos = Nanos::from_secs(1);
 
-/// Instant that lies between two readings of the clock.
+/// Instant of which two readings of the clock are known, one before and one after it.
 ///
 /// For a received frame, both readings are the kernel's timestamp. Without one, the frame arrived between two polls. A stall of the tester
 /// widens this interval, so that limits computed from the instant stay true.

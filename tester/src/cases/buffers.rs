@@ -97,8 +97,8 @@ fn empty(bench: &mut Bench, filled: &[StreamId]) -> Result<(), Void> {
     bench.run_for(QUIET)
 }
 
-/// Measures the queue length at which the device sends XOFF; `None` if it sends none. Takes the least of three runs, because a delay can
-/// only increase the length.
+/// Measures the queue length at which the device sends XOFF; `None` if it sends none. Returns the minimum of three runs, because a delay
+/// can only increase the length.
 pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<Option<Threshold>, Void> {
     let mut interval = GAP;
     if let Some(xoff) = bench.setup.device.xoff {
@@ -134,7 +134,7 @@ fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
             judgement.measure(&name, bytes as f64, "bytes");
             continue;
         };
-        // A tenth of the threshold is tolerated, because devices count in cells of a few hundred bytes.
+        // Tolerate a tenth of the threshold, because devices count in cells of a few hundred bytes.
         let slack = expected.0 / 10 + error + counted(bench, SIZE);
         let (low, high) = (expected.0.saturating_sub(slack - error), expected.0 + slack);
         judgement.limits(&name, bytes as f64, "bytes", (Some(low as f64), Some(high as f64)));

@@ -35,7 +35,7 @@ const FILL_MAX: Nanos = Nanos::from_millis(100);
 const BYTES_MAX: u64 = 32 << 20;
 const QUIET: Nanos = Nanos::from_millis(30);
 
-/// Fills the device with `count` frames of each class while port 2 pauses them. Returns the number of lost frames.
+/// Fills the device with `count` frames of each class while port 2 pauses these classes. Returns the number of lost frames.
 pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, Void> {
     bench.only_count(TO);
     let settle = response_limit(bench).max(Nanos::from_millis(3));

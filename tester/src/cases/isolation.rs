@@ -10,7 +10,7 @@ use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 
 const THIRD: usize = 2;
-/// Frames queued for the paused port: fewer bytes than usual XOFF thresholds.
+/// Number of frames queued for the paused port; their bytes are fewer than usual XOFF thresholds.
 const WAITING: u64 = 8;
 const VICTIMS: u64 = 200;
 const HOLD: Nanos = Nanos::from_millis(150);
@@ -43,7 +43,7 @@ struct Victim {
     what: String,
 }
 
-/// Queues frames of a paused class, and judges that frames of `victim` pass them.
+/// Queues frames of a paused class, and fails the case unless frames of `victim` overtake them.
 fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;

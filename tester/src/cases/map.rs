@@ -57,7 +57,7 @@ fn pcp(bench: &mut Bench) -> Result<Judgement, Void> {
     classes(bench, &codes)
 }
 
-/// Pauses each class that obeys PFC in turn, and judges that only frames with the class's code points stop.
+/// Pauses each class that obeys PFC in turn, and fails the case unless exactly the frames with the class's code points stop.
 fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let obeying: Vec<Class> = bench.setup.device.obeys.iter().collect();

@@ -21,8 +21,8 @@ use crate::setup::Setup;
 
 use send::flow as send_flow;
 
-/// Cases without which the tester cannot control the device's queues. Other cases pause the device, too: when one of
-/// these has failed, their failures prove nothing about the question of their own.
+/// Basic cases: does the device obey pauses? The other cases control the device's queues by pauses, so after a failed basic case, their
+/// failures do not answer their own questions.
 pub(crate) const BASIC: [&str; 6] = [
     "receive.stops-class",
     "receive.only-class",
@@ -32,8 +32,8 @@ pub(crate) const BASIC: [&str; 6] = [
     "receive.zero-time",
 ];
 
-/// Cases whose failure proves a fault of the device, even if a basic case has failed: they judge bytes of PFC frames, or
-/// that a frame pauses what it must not.
+/// Cases whose failure proves a fault of the device, even if a basic case has failed: they check the bytes of PFC frames, or whether a
+/// lossy class is paused.
 pub(crate) const JUDGED_ALWAYS: [&str; 3] = ["receive.lossy-class", "send.format", "send.source"];
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;

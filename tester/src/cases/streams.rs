@@ -50,14 +50,15 @@ impl Streams {
     }
 }
 
-/// Returns a fiftieth of the line rate, from 10 to 200 Mb/s, but at most a tenth of it, so that streams of all classes fit on the line.
+/// Returns a fiftieth of the line rate, limited to 10 to 200 Mb/s. On slow lines it is at most a tenth of the line rate, so that streams of
+/// all classes fit.
 fn rate(speed: BitRate) -> BitRate {
     let speed = speed.bits_per_second();
     let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / 10);
     BitRate::new(rate.max(1)).expect("the rate is not zero")
 }
 
-/// Returns the classes that a frame can have by the setup file's maps.
+/// Returns the classes to which the setup file maps a PCP or DSCP.
 pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
@@ -98,7 +99,7 @@ pub(super) fn response_limit(bench: &Bench) -> Nanos {
     bench.setup.response(speed).after(bench.tolerance()).after(Nanos::from_micros(1))
 }
 
-/// Returns an error that voids the run if a pause of `time` is too short for the tester's tolerance.
+/// Returns an error that voids the run if a pause of `time` is too short to be measured with the tester's tolerance.
 pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void> {
     let limit = response_limit(bench);
     match limit.0 * 2 > time.0 {
@@ -150,7 +151,8 @@ impl Expected {
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
         match most <= bench.device_stall() {
-            // A device that stalled since the XOFF stopped the class late; this is no early resumption.
+            // The time since the XOFF is short. If the device stalled for as long, it may have stopped the class late rather than resumed
+            // it early.
             true => judgement.require_unless_stalled(most >= time, early),
             false => judgement.require(most >= time, early),
         }
@@ -161,7 +163,7 @@ impl Expected {
     }
 }
 
-/// Sends a frame that must not pause `stream`, and judges that frames of the stream still arrive.
+/// Sends a frame that must not pause `stream`, and fails the case unless frames of the stream still arrive.
 pub(super) fn has_no_effect(
     bench: &mut Bench,
     judgement: &mut Judgement,

@@ -36,7 +36,7 @@ pub struct Move {
     /// Lowest and highest value in the first report; `None` if it has no value.
     pub first: Option<(f64, f64)>,
     pub second: Option<(f64, f64)>,
-    /// Sum of the errors of both values, in the same unit.
+    /// Sum of the errors of both reports' values, in the unit of the values.
     pub error: f64,
     #[serde(skip)]
     words: (String, String),

@@ -60,7 +60,7 @@ impl Figure {
         svg + "</svg>\n"
     }
 
-    /// Returns for each legend entry its left end, its distance below the plot, and its name.
+    /// Returns each legend entry's left end and distance below the plot, in pixels, and its name.
     fn legend(&self) -> Vec<(f64, f64, &str)> {
         let (mut x, mut y) = (8.0, 6.0);
         let place = |curve: &'_ Curve| {

@@ -8,7 +8,7 @@ use crate::report::Verdict;
 
 const SPAN: Nanos = Nanos::from_millis(300);
 const PAUSE: Nanos = Nanos::from_millis(2);
-/// Frame sizes without FCS, each with its number among 12 frames.
+/// Mix of 12 frames: each frame size in bytes without FCS, and its number of frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
 fn start(bench: &mut Bench) -> Result<(), Void> {

@@ -14,7 +14,7 @@ const SHORT: u16 = QUANTA_MAX / 3;
 
 type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
 
-/// Judges that changed PFC frames of the lowest lossless class pause nothing.
+/// Fails the case if changed PFC frames for the lowest lossless class pause anything.
 fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let mut judgement = Judgement::new();
@@ -26,7 +26,7 @@ fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgeme
     Ok(judgement)
 }
 
-/// Judges that a changed PFC frame of the lowest lossless class pauses the class.
+/// Fails the case unless a changed PFC frame for the lowest lossless class pauses this class.
 fn with_effect(bench: &mut Bench, what: &str, change: impl Fn(&mut Vec<u8>)) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let mut judgement = Judgement::new();
@@ -72,8 +72,8 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
-    // Cut the frame before the class's pause time. Zeros that pad the frame on the line are a pause time of zero, so the
-    // frame must pause nothing.
+    // Cut the frame before the class's pause time. The line pads the frame with zeros, which are a pause time of zero, so the frame must
+    // pause nothing.
     let class = crate::cases::streams::lossless(bench);
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])

@@ -9,7 +9,7 @@ use crate::judgement::Judgement;
 
 const SHORT: u16 = QUANTA_MAX / 3;
 
-/// Sends XOFF of `first` quanta, then of `second`, and judges that the second decides when the pause ends.
+/// Sends an XOFF of `first` quanta, then one of `second`. Fails the case unless the second one decides when the pause ends.
 fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let before = bench.pause(TO, &[(class, first)]);
@@ -62,7 +62,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the classes that obey PFC and that a frame can have by the setup file's maps.
+/// Returns the classes that obey PFC, and to which the setup file maps a PCP or DSCP.
 fn obeying(bench: &Bench) -> Vec<Class> {
     let markable = markable(bench);
     bench.setup.device.obeys.iter().filter(|class| markable.contains(*class)).collect()

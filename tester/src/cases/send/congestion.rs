@@ -71,7 +71,7 @@ impl Congestion {
         }
     }
 
-    /// Judges that no frame was lost, except behind a NIC: its host may drop frames that no program reads.
+    /// Fails the case if a frame was lost, except behind a NIC: its host may drop frames that no program reads.
     pub(super) fn require_complete(&self, bench: &Bench, judgement: &mut Judgement) {
         if !bench.examines_nic() {
             require_complete(bench, judgement, &[self.stream], "the congested class");

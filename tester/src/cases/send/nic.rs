@@ -1,5 +1,5 @@
-//! Cases of a NIC, which must pause its peer before it drops a frame: port 2 floods the NIC, port 1, and a program of
-//! this machine reads nothing meanwhile.
+//! Cases of a NIC, which must pause its peer before it drops a frame: port 2 floods port 1, the NIC, while the program that should read the
+//! frames reads nothing.
 
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
@@ -37,11 +37,11 @@ const SMALL: u32 = 60;
 struct Flood {
     /// Length of a frame, without FCS.
     size: u32,
-    /// Speed of the line; `rate` is that of the sent frames. Both are in bits per second.
+    /// Speed of the line. `rate` is the rate of the sent frames. Both are in bits per second.
     line: u64,
     rate: u64,
     is_paused: bool,
-    /// Frames that the NIC dropped by its own counters; `None` if they cannot be read.
+    /// Frames that the NIC has dropped, read from its counters; `None` if they cannot be read.
     dropped: Option<u64>,
 }
 

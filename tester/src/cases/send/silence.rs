@@ -8,7 +8,7 @@ use crate::judgement::Judgement;
 pub(super) const CONGESTED: Nanos = Nanos::from_millis(200);
 const LARGE: u32 = 1_500;
 
-/// Judges that a port received XOFF for `allowed` classes only.
+/// Fails the case if a port received XOFF for other classes than `allowed`.
 pub(super) fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize, allowed: ClassSet) {
     let paused = paused_classes(bench, port);
     let wrong = ClassSet(paused.0 & !allowed.0);
