@@ -1,6 +1,5 @@
-//! Thread of the agent `xoff nic`, which applies each change of the [`PauseController`] by a netlink message.
-//!
-//! Before the thread stops a class, it sends the end of the pause to the [`Guard`], which opens the class if the thread dies or stalls.
+//! Thread of the agent `xoff nic`, which applies each change of the [`PauseController`] by a netlink message. It announces each stop of a
+//! class to the [`Guard`] in advance.
 
 mod check;
 mod device;
@@ -101,7 +100,8 @@ impl Agent {
     /// Installs the agent's queues at a device in the calling thread's network namespace. `guard` is a command that calls
     /// [`guard::run_guard`].
     ///
-    /// # Errors Fails without such a device, or if the kernel refuses a step; the device then stays as it was.
+    /// # Errors
+    /// Fails without such a device, or if the kernel refuses a step; the device then stays as it was.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::refused(fault, name, source);

@@ -85,7 +85,7 @@ pub struct NicSettings {
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
-    /// Use of LLDP and DCBX. A [`Dcbx::Willing`] host takes lossless classes and DSCP map from its switch.
+    /// Use of LLDP and DCBX.
     pub dcbx: Dcbx,
     /// Settings of the QCN reaction point of each class; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,

@@ -1,7 +1,4 @@
 //! Response time of this host: from the arrival of a pause frame to the confirmed stop.
-//!
-//! The recommended `peer_response` covers the maximum of the last [`WINDOW`] pauses, because the switch may drop even a single frame that
-//! arrives later.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -62,8 +59,8 @@ impl Response {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch needs: the longest recent response, plus the time in which the device sends its queued
-    /// bytes. `None` after fewer than 100 pauses.
+    /// Returns the `peer_response` that the switch needs: the longest of the last 1,000 responses, because the switch may drop a single
+    /// late frame, plus the time in which the device sends its queued bytes. `None` after fewer than 100 pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())

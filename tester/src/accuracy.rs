@@ -1,5 +1,5 @@
-//! Measures the timing error of the tester, before the first case, from the delays of frames through the idle device.
-//! These delays vary by the machine, by the device and, without time stamps of the kernel, by polling.
+//! Measures the timing error of the tester, before the first case, from the delays of frames through the idle device. They vary with
+//! machine, device and, without kernel timestamps, polling.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 

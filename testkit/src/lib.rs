@@ -12,7 +12,7 @@
 //! assert!(report.is_clean(), "{report}");
 //! ```
 //!
-//! The [`bed`], for other tests, panics at a broken promise.
+//! Other tests use the [`bed`], which panics when a switch breaks a [`Promise`].
 //!
 //! ```text
 //!   check --> scenarios --> trial --> bed      switches, hosts and wires, in virtual time

@@ -1,7 +1,6 @@
 //! Queue of one class (a leaf of the agent's tree), which keeps its frames while stopped.
 //!
-//! Without the queueing discipline `plug`, a token bucket (`tbf`) is used: while stopped, it holds fewer tokens than any frame costs. The
-//! kernel polls a restarted bucket only when a frame is sent, so the agent sends one: see [`Tree::wake`](super::tree::Tree::wake).
+//! Without the queueing discipline `plug`, a token bucket (`tbf`) is used: while stopped, it holds fewer tokens than any frame costs.
 
 use std::fmt;
 use std::thread;

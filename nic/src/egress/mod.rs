@@ -12,8 +12,8 @@
 //! [leafs](Leaf) are not stopped. Queued frames count in the send buffer of their socket, so a program that fills the buffer
 //! sleeps. No frame is dropped as long as a leaf's limit exceeds the send buffers of all sockets.
 //!
-//! The shaper counts FCS, preamble and gap, at least 64 bytes, and always a tag, because it cannot see a tag in metadata. So the
-//! device's own ring, which cannot be stopped, stays empty. MAC control and LLDP frames leave first, unshaped and never stopped.
+//! The shaper counts at least 64 bytes a frame, plus preamble, gap and a tag. So the device's own ring, which cannot be stopped, stays
+//! empty. MAC control and LLDP frames leave first, unshaped and never stopped.
 //!
 //! Before any change, the [journal](Journal) records the device's state. The guard, the next agent or `xoff nic restore` can
 //! restore the device from it.
@@ -285,7 +285,8 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's current MTU; call this periodically. If the kernel refuses, the tree keeps the previous MTU.
+    /// Adapts the tree to the device's current MTU; call this periodically. If the kernel refuses a change, the tree keeps the previous
+    /// MTU, and a later repair undoes the accepted changes.
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)

@@ -184,8 +184,6 @@ impl Tree {
         Ok(true)
     }
 
-    /// Adapts the tree to an MTU. If the kernel refuses a change, the tree keeps the previous MTU; a later repair undoes the accepted
-    /// changes.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,

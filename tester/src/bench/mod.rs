@@ -162,7 +162,8 @@ impl Bench {
 
     /// Starts a stream.
     ///
-    /// # Errors If the setup file's maps give no frame the stream's class.
+    /// # Errors
+    /// If the setup file's maps give no frame the stream's class.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(

@@ -11,7 +11,7 @@ pub struct Flow {
     pub from: usize,
     pub to: usize,
     pub class: Class,
-    /// PCP or DSCP of the frames; `None`: the one that the setup file maps to `class`.
+    /// PCP or DSCP of the frames, or neither; `None`: what the setup file's maps require for `class`.
     pub mark: Option<Mark>,
     /// Length of each frame in bytes, without FCS.
     pub size: u32,

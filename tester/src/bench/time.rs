@@ -3,7 +3,7 @@ use xoff_wire::units::Nanos;
 /// Maximum time by which a frame's kernel timestamp may precede the previous poll, which may have left the frame in the ring.
 const BACKLOG_MAX: Nanos = Nanos::from_secs(1);
 
-/// Instant of which two readings of the clock are known, one before and one after it.
+/// Instant between two readings of the clock.
 ///
 /// For a received frame, both readings are the kernel's timestamp. Without one, the frame arrived between two polls. A stall of the tester
 /// widens this interval, so that limits computed from the instant stay true.

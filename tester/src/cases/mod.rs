@@ -32,8 +32,8 @@ pub(crate) const BASIC: [&str; 6] = [
     "receive.zero-time",
 ];
 
-/// Cases whose failure proves a fault of the device, even if a basic case has failed: they check the bytes of PFC frames, or whether a
-/// lossy class is paused.
+/// Cases whose failure proves a fault of the device, even if a basic case has failed: they check the bytes of PFC frames, or whether PFC
+/// pauses a class without PFC.
 pub(crate) const JUDGED_ALWAYS: [&str; 3] = ["receive.lossy-class", "send.format", "send.source"];
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;

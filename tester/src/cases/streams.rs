@@ -58,7 +58,7 @@ fn rate(speed: BitRate) -> BitRate {
     BitRate::new(rate.max(1)).expect("the rate is not zero")
 }
 
-/// Returns the classes to which the setup file maps a PCP or DSCP.
+/// Returns the classes that the setup file's maps can give a frame.
 pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }

@@ -82,8 +82,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does, but runs them with the fixed seed and that of this run. A first line
-/// `cases = N;` sets the inputs per seed.
+/// Defines property tests as `proptest!` does, but runs them with the fixed seed and the fresh seed of this run. A first line `cases = N;`
+/// sets the inputs per seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {

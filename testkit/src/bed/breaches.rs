@@ -62,7 +62,7 @@ impl fmt::Display for Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// Records the first breach of each promise, except of thresholds: a policy under test may have its own.
+    /// Records the first breach of each promise. Does not check thresholds: a policy under test may have its own.
     Note,
     NoteAll,
 }

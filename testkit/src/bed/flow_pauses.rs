@@ -29,8 +29,8 @@ pub enum OfClass {
 impl FlowPauses {
     /// Processes a pause frame with a flow list. Returns `None` for other frames.
     ///
-    /// With `by_flow`, the list pauses flows, otherwise their class. `until` is the end of the class's running pause,
-    /// which a list can shorten only if a list began it.
+    /// The list pauses flows if `by_flow` is true, otherwise their class. `until` is the end of the class's present pause: a list can
+    /// shorten only a pause that a list began.
     pub fn received(
         &mut self,
         now: Nanos,

@@ -60,7 +60,7 @@ enum Number {
     Host(u32),
 }
 
-/// Test bed in virtual time.
+/// Test bed: switches, hosts and wires in virtual time.
 #[derive(Debug)]
 pub struct Bed {
     seed: u64,
@@ -114,13 +114,13 @@ impl std::fmt::Debug for Losses {
 }
 
 impl Bed {
-    /// Creates a test bed that panics when the switch breaks a promise.
+    /// Creates a test bed that panics when a switch breaks a [`Promise`].
     #[must_use]
     pub fn new(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Panic)
     }
 
-    /// Creates a bed that [records](Bed::broken) broken promises and does not panic.
+    /// Creates a test bed that [records](Bed::broken) each broken [`Promise`] instead of panicking.
     #[must_use]
     pub fn that_notes(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Note)
@@ -245,7 +245,7 @@ impl Bed {
         self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
-    /// Makes a host send the frame `bytes` before all others.
+    /// Makes a host send the frame `bytes` before its queued frames.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }

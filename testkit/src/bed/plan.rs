@@ -52,9 +52,9 @@ pub struct SwitchPlan {
     pub control_slots: u32,
     /// Bytes kept free before each frame, for inserted tags.
     pub room: usize,
-    /// True if lossless frames may be lost because a peer obeys late.
+    /// True if the bed permits losses of lossless frames, because a peer obeys late.
     pub may_lose: bool,
-    /// True if pauses may expire because control frames are lost.
+    /// True if the bed permits pauses to expire, because control frames are lost.
     pub may_lapse: bool,
 }
 

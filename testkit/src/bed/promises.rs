@@ -70,8 +70,8 @@ impl SwitchNode {
 
     /// Checks that a peer is paused from XOFF on, resumed below XON, and unchanged in between.
     ///
-    /// A driver's step takes many frames, so a class may resume between the thresholds if it was below XON before
-    /// frames of the same step.
+    /// A driver's step takes many frames. So a class may be resumed although its queue ends between the thresholds, if the queue was below
+    /// XON earlier in the step.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;

@@ -98,7 +98,7 @@ impl Star {
         self.inject(port, &bytes);
     }
 
-    /// Makes a host send the frame `bytes` before all others.
+    /// Makes a host send the frame `bytes` before its queued frames.
     pub fn inject(&mut self, port: usize, bytes: &[u8]) {
         self.bed.inject(self.hosts[port], bytes);
     }

@@ -19,7 +19,7 @@ use super::watch::{self, Watch};
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
-    /// Counters of the run with large batches.
+    /// Counters of the first of the switch's two runs, which has large batches.
     pub counters: Arc<Counters>,
     pub settings: SwitchSettings,
     pub(super) before: Vec<SwitchSettings>,
@@ -166,8 +166,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver: pause frames are always allowed, data frames, which delay later pauses,
-    /// only below the commit limit.
+    /// Checks the frames given to the driver: pause frames are always allowed; data frames only below the commit limit, because they delay
+    /// later pauses.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {

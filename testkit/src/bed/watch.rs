@@ -135,7 +135,8 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // Compare with the shorter time: the watchdog counts pauses as one storm if the gaps between them are shorter than `restore`.
+            // Compare with the shorter of `detect` and `restore`: the watchdog counts pauses as one storm if the gaps between them are
+            // shorter than `restore`.
             let is_long = paused_for >= it.detect.min(it.restore);
             it.action == WatchdogAction::Forward && (is_long || it.share < WatchdogSettings::UNBROKEN)
         })
@@ -271,7 +272,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates the waits of a port; their maximum is known only if all weights are 1.
+    /// Creates the record of a port's waits. A maximum wait is known only if all weights are 1.
     ///
     /// In a round, each other class may send one frame of maximum length, and a second one on credit, which costs it a later round. Two
     /// more frames may precede: one already begun, and one pause.

@@ -1,7 +1,7 @@
-//! Chaos tests: random fabrics, loads, policies and faults from a seed, with every promise checked after every event.
+//! Chaos tests: random fabrics, loads, policies and faults from a seed. After every event, every [`Promise`](crate::Promise) of the
+//! switches is checked.
 //!
-//! [`run`] stops at the first broken promise, reports seed and event, and shrinks the scenario. Runs do not depend on
-//! the number of jobs.
+//! [`run`] stops at the first broken promise, reports seed and event, and shrinks the scenario.
 //!
 //! ```no_run
 //! let report = xoff_testkit::chaos::run(0..100, 2);
