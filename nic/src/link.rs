@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(
                 link.read().unwrap(),
                 LinkEvents::default(),
-                "a change by this program was reported as foreign"
+                "a change by this program must not be reported as foreign"
             );
             run("tc class add dev lo parent 786e: classid 786e:1 htb rate 1mbit");
             assert_eq!(link.read().unwrap(), changes(ClassSet::NONE));

@@ -83,7 +83,11 @@ mod tests {
         let mut pending = PendingStops::default();
         pending.begin();
         pending.xoff(Nanos(10), C3, false);
-        assert_eq!(resumed(&mut pending, 20, PAUSED), [], "a stop that the kernel refused counts as done");
+        assert_eq!(
+            resumed(&mut pending, 20, PAUSED),
+            [],
+            "a stop that the kernel refused must not count as done"
+        );
         pending.begin();
         pending.xoff(Nanos(30), C3, false);
         assert_eq!(pending.stopped(Nanos(50), C3), Some(Nanos(40)));

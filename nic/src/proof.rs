@@ -53,12 +53,12 @@ mod tests {
         assert_eq!(
             (times[C3], times[4]),
             (Nanos(150), Nanos::ZERO),
-            "the switch's pause counts as broken for class 4, whose queue the defect does not affect"
+            "class 4, whose queue the defect does not affect, must not count as unpaused"
         );
         assert_eq!(
             proof.broken(ClassSet::ALL, true, paused(450))[C3],
             Nanos::ZERO,
-            "a pause counts as broken although the class was not paused"
+            "time in which the class was not paused must not count"
         );
     }
 

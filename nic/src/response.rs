@@ -115,7 +115,7 @@ mod tests {
         response.record(Nanos(1_025));
         assert!(
             response.times().quantile(0.99) > Some(1_025),
-            "the histogram does not round 1,025 ns up, so this test proves nothing"
+            "the histogram must round 1,025 ns up, or this test proves nothing"
         );
         assert_eq!(response.quantile(0.99), Some(Nanos(1_025)));
     }

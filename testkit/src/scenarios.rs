@@ -18,7 +18,10 @@ pub(crate) const SCENARIOS: [Scenario; 12] = [
     Scenario { name: "incast", run: |trial| incast(trial, star(5)) },
     Scenario { name: "incast, polled rarely", run: |trial| incast(trial, seldom(5)) },
     Scenario { name: "incast into shared memory", run: |trial| incast(trial, shared(None)) },
-    Scenario { name: "incast into shared memory, dynamic", run: |trial| incast(trial, shared(Some(0))) },
+    Scenario {
+        name: "incast into shared memory, dynamic thresholds",
+        run: |trial| incast(trial, shared(Some(0))),
+    },
     Scenario { name: "two to one", run: two_to_one },
     Scenario { name: "pause storms", run: storms },
     Scenario { name: "lost XONs", run: lost_xons },

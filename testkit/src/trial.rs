@@ -78,7 +78,7 @@ impl<'subject> Trial<'subject> {
     }
 
     pub(crate) fn star(&mut self, plan: SwitchPlan) -> (NodeId, Vec<NodeId>) {
-        let ports = u8::try_from(plan.settings.ports.len()).expect("more ports than 8 bits can count");
+        let ports = u8::try_from(plan.settings.ports.len()).expect("the number of ports must fit in 8 bits");
         let switch = self.switch(plan);
         (switch, (0..ports).map(|port| self.bed.add_host(switch, port, Obeys::AtOnce)).collect())
     }

@@ -110,7 +110,8 @@ impl Agent {
             let classes = Class::ALL.into_iter().filter(|class| times[class.index()] > Nanos::ZERO).collect();
             let longest = times.iter().copied().max().unwrap_or_default();
             tracing::error!(
-                "class {}: pause not enforced for up to {} ms because the queues were changed; the switch may have dropped its frames",
+                "class {}: pause not enforced for up to {} ms because the queues were changed; the switch may have dropped \
+                 frames of the class",
                 list(classes),
                 longest.0.div_ceil(1_000_000)
             );

@@ -115,7 +115,8 @@ impl Assembler {
             return;
         }
         let (low, high) = answers.split_at(answers.len() / 2);
-        let middle = first + u32::try_from(low.len()).expect("the classifier's table exceeds 2^32 entries");
+        let middle =
+            first + u32::try_from(low.len()).expect("the classifier's table must have at most 2^32 entries");
         let above = self.label();
         self.when(IF_AT_LEAST, middle, above);
         self.table_from(first, low);
@@ -125,11 +126,13 @@ impl Assembler {
 
     fn finish(mut self) -> Vec<BpfInstruction> {
         for (at, arm, to) in self.open {
-            let distance = self.labels[to.0].expect("a label has no position") - at - 1;
-            let short = || u8::try_from(distance).expect("a conditional jump exceeds 255 instructions");
+            let distance = self.labels[to.0].expect("each label must have a position") - at - 1;
+            let short =
+                || u8::try_from(distance).expect("a conditional jump must skip at most 255 instructions");
             match arm {
                 Arm::Always => {
-                    self.code[at].k = u32::try_from(distance).expect("a jump exceeds 2^32 instructions")
+                    self.code[at].k =
+                        u32::try_from(distance).expect("a jump must skip less than 2^32 instructions")
                 }
                 Arm::True => self.code[at].jt = short(),
                 Arm::False => self.code[at].jf = short(),

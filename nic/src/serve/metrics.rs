@@ -144,7 +144,7 @@ a switch also has mean the same.
             pause_above: Some(Some(Bytes(100_000))),
             ..NicWishes::default()
         };
-        let settings = wishes.settings().expect("settings with device and speed are refused");
+        let settings = wishes.settings().expect("settings with device and speed must be accepted");
         let view = NicView::new(settings, 1, "plug", Response::new(speed, Bytes::ZERO));
         compare(&format!("{SECTION}{}", metric_table(&render(&view, Format::Prometheus))));
     }

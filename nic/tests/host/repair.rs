@@ -119,7 +119,7 @@ fn agent_names_and_repairs_queues_changed_by_other_programs() {
     let lossy = bed.receive(DSCP_LOSSY, peer_ipv4());
     egress.stop(LOSSLESS).unwrap();
     let whole = queues(&bed);
-    assert!(repair(&mut egress).found.is_empty(), "a change of the agent counts as tampering");
+    assert!(repair(&mut egress).found.is_empty(), "a change by the agent must not count as a defect");
     for (commands, found) in cases {
         commands.iter().for_each(|words| tc(&bed, words));
         let result = repair(&mut egress);

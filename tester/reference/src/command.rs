@@ -84,9 +84,11 @@ fn switch(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     if !(2..=8).contains(&args.ports.len()) {
         return Err(format!("{} ports are given; give two to eight", args.ports.len()).into());
     }
-    let weights: [u32; 8] = args.weights.clone().try_into().map_err(|_| "`--weights` needs eight numbers")?;
+    let weights: [u32; 8] = args.weights.clone().try_into().map_err(|weights: Vec<u32>| {
+        format!("`--weights` has {} numbers; give eight, one per class", weights.len())
+    })?;
     if weights.contains(&0) {
-        return Err("a weight is 0; give 1 or more".into());
+        return Err("`--weights` contains 0; give numbers of 1 or more".into());
     }
     let settings = Settings {
         speed_bps: args.speed,

@@ -120,7 +120,8 @@ fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<boo
     let mut has_sent = false;
     while station.committed() < COMMITTED_MAX {
         let Some(bytes) = switch.transmit(at, now().0) else { break };
-        let frame = station.store_mut().make(&bytes).expect("frame memory is smaller than COMMITTED_MAX");
+        let frame =
+            station.store_mut().make(&bytes).expect("frame memory must hold more than COMMITTED_MAX bytes");
         station.send(frame);
         has_sent = true;
     }

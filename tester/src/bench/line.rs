@@ -108,8 +108,10 @@ impl Line {
                 let Some(frame) = station.store_mut().make(&bytes) else { return false };
                 station.store_mut().free(frame);
                 write(&mut bytes);
-                let frame =
-                    station.store_mut().make(&bytes).expect("the memory of the frame of zeros is in use");
+                let frame = station
+                    .store_mut()
+                    .make(&bytes)
+                    .expect("the chunks of the freed frame of zeros must be free");
                 station.send(frame);
             }
             Line::Kernel(queues) => {

@@ -167,11 +167,12 @@ impl Bench {
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(
-                "by the setup file's maps, no frame has class {}; set `trust`",
+                "the setup file's maps give no frame class {}; set `trust`",
                 flow.class
             ))
         })?;
-        let id = u8::try_from(self.streams.len()).map(StreamId).expect("a case has more than 256 streams");
+        let id =
+            u8::try_from(self.streams.len()).map(StreamId).expect("a case must have at most 256 streams");
         let station = |port: usize| {
             let port = &self.ports[port];
             Station { mac: port.mac(), vlan: port.settings.vlan }

@@ -209,7 +209,7 @@ mod tests {
         stream.write(Nanos(5), &mut frame);
         stream.write(Nanos(5), &mut frame);
         assert!(is_intact(1, 60, &frame));
-        assert!(!is_intact(0, 60, &frame), "the pattern does not depend on the sequence number");
+        assert!(!is_intact(0, 60, &frame), "the payload pattern must depend on the sequence number");
         frame[299] ^= 1;
         assert!(!is_intact(1, 60, &frame));
     }

@@ -156,7 +156,7 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let interval = threshold(bench, FROM, class)?.map(|found| found.interval);
     let Some(filled) = interval.map(|interval| fill(bench, FROM, class, interval)).transpose()?.flatten()
     else {
-        return Err(Void::NotPossible("the device sent no XOFF; see buffers.xoff".into()));
+        return Err(Void::NotPossible("the device sent no XOFF; see case buffers.xoff".into()));
     };
     bench.run_for(Nanos::from_millis(2))?;
     let frame = counted(bench, SIZE);
@@ -195,7 +195,9 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     judgement
         .require_in_time(found.is_some(), || "the device sent no XON before its queue was empty".to_owned());
     if before - after > total / 4 {
-        return Err(Void::Disturbed("one resumption drained over a quarter of the queue".into()));
+        return Err(Void::Disturbed(
+            "one resumption drained over a quarter of the queue, too much to measure when XON follows".into(),
+        ));
     }
     if let (Some(expected), Some(_)) = (bench.setup.device.xon, found) {
         let slack = expected.0 / 10 + 2 * frame;
@@ -221,7 +223,7 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
 
 fn shared(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    let none = || Void::NotPossible("the device sent no XOFF; see buffers.xoff".into());
+    let none = || Void::NotPossible("the device sent no XOFF; see case buffers.xoff".into());
     let alone = threshold(bench, FROM, class)?.ok_or_else(none)?;
     let other = fill(bench, TO + 1, class, alone.interval)?.ok_or_else(none)?;
     let beside = fill(bench, FROM, class, alone.interval)?.ok_or_else(none)?;

@@ -215,12 +215,14 @@ fn drops(bench: &mut Bench) -> Result<Judgement, Void> {
     start_heartbeat(bench)?;
     let device = &bench.setup.device;
     let (Some(xoff), Some(headroom)) = (device.xoff, device.headroom) else {
-        return Err(Void::NotPossible("the case needs `xoff` and `headroom` of [device]".into()));
+        return Err(Void::NotPossible(
+            "the case needs `xoff` and `headroom` in [device] of the setup file".into(),
+        ));
     };
     let count = (xoff + headroom).0 / 1_000 * 5 / 4;
     let lost = overfill(bench, &[class], count)?;
     if lost == 0 {
-        return Err(Void::NotPossible("the device dropped nothing beyond `xoff` and `headroom`".into()));
+        return Err(Void::NotPossible("the device dropped no frame beyond `xoff` plus `headroom`".into()));
     }
     judge(bench, &before, &[Expected::exactly(dropped, lost)])
 }

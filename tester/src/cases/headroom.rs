@@ -114,7 +114,9 @@ fn size(bench: &mut Bench) -> Result<Judgement, Void> {
         Some(bytes) => bytes.0,
         None => match threshold(bench, FROM, class)? {
             Some(threshold) => threshold.bytes.saturating_sub(threshold.error),
-            None => return Err(Void::NotPossible("the device sends no XOFF; see send.before-loss".into())),
+            None => {
+                return Err(Void::NotPossible("the device sends no XOFF; see case send.before-loss".into()));
+            }
         },
     };
     let needed = required(bench).0;
@@ -145,7 +147,7 @@ fn size(bench: &mut Bench) -> Result<Judgement, Void> {
     judgement.measure("headroom required for speed, MTU and cable", needed as f64, "bytes");
     judgement.require_unless_stalled(lossy.is_none_or(|lossy| lossy * frame > expected), || {
         format!(
-            "the device lost frames after {} bytes beyond its XOFF of {xoff} bytes; {limit} are needed",
+            "the device lost frames after {} bytes beyond its XOFF of {xoff} bytes; its headroom must be {limit} bytes",
             measured
         )
     });
@@ -170,7 +172,7 @@ fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
     }
     let device = &bench.setup.device;
     let (Some(xoff), headroom) = (device.xoff, device.headroom.unwrap_or(required(bench))) else {
-        return Err(Void::NotPossible("the case needs `xoff` of [device]".into()));
+        return Err(Void::NotPossible("the case needs `xoff` in [device] of the setup file".into()));
     };
     let count = (xoff + headroom).0 / counted(bench, SIZE);
     if count * 2 >= frames_max(bench) {

@@ -63,7 +63,7 @@ fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     drain(bench, &[waiting])?;
     let mut judgement = Judgement::new();
     if early > 0 {
-        judgement.cannot_tell(format!("class {class} was not paused; see receive.stops-class"));
+        judgement.cannot_tell(format!("class {class} was not paused; see case receive.stops-class"));
     }
     judgement.limits("frames that passed", passed as f64, "frames", (Some(VICTIMS as f64), None));
     judgement.require_in_time(passed >= VICTIMS, || {
@@ -85,7 +85,7 @@ fn other_port(bench: &mut Bench) -> Result<Judgement, Void> {
 fn other_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let Some(other) = markable(bench).iter().find(|other| *other != class) else {
-        return Err(Void::NotPossible("the setup file's maps have only one class".into()));
+        return Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into()));
     };
     passes(
         bench,

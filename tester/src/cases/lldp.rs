@@ -58,7 +58,7 @@ fn present(bench: &mut Bench) -> Result<Judgement, Void> {
 
 fn classes(bench: &mut Bench) -> Result<Judgement, Void> {
     let Some(Some(classes)) = announced(bench)? else {
-        return Err(Void::NotPossible("the device announces no PFC classes; see lldp.present".into()));
+        return Err(Void::NotPossible("the device announces no PFC classes; see case lldp.present".into()));
     };
     let mut judgement = Judgement::new();
     let lossless = bench.setup.device.lossless;

@@ -92,10 +92,10 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
             wrong += u32::from(!is_right);
             judgement.require_in_time(is_right, || match passed {
                 true => format!(
-                    "frames with {mark} passed the pause of class {class}, which is their class in the setup file"
+                    "frames with {mark} did not stop when class {class}, theirs by the setup file, was paused"
                 ),
                 false => {
-                    format!("frames with {mark} were paused with class {class}; the setup file gives them {of}")
+                    format!("frames with {mark} stopped when class {class} was paused; by the setup file they have class {of}")
                 }
             });
         }
@@ -207,7 +207,7 @@ fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
     });
     let Marked { marked: in_queue, all: arrived, early } = marked(bench, ECT, true)?;
     if early_before + early > 0 {
-        judgement.cannot_tell("packets passed the pause, so they did not queue; see receive.stops-class");
+        judgement.cannot_tell("packets arrived while their class was paused, so they did not queue; see case receive.stops-class");
         return Ok(judgement);
     }
     judgement.measure("marked packets of a congested queue", in_queue as f64, "frames");

@@ -46,7 +46,7 @@ impl Streams {
 
     pub(super) fn stream(&self, class: Class) -> StreamId {
         let found = self.of.iter().find(|(of, _)| *of == class);
-        found.expect("the class has no stream").1
+        found.expect("the class must have a stream").1
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     let limit = response_limit(bench);
     match limit.0 * 2 > time.0 {
         true => Err(Void::Disturbed(format!(
-            "a pause of {} is too short for a response and tolerance of {}",
+            "a pause of {} is too short to be measured: response time and tolerance are {}",
             micros(time),
             micros(limit)
         ))),

@@ -89,7 +89,7 @@ fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let (time, class) = (time(bench)?, lossless(bench));
     let others: Vec<_> = markable(bench).iter().filter(|other| *other != class).collect();
     if others.is_empty() {
-        return Err(Void::NotPossible("the setup file's maps have only one class".into()));
+        return Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into()));
     }
     storm(bench, Nanos(time.0 * 2).after(POLL))?;
     bench.hold(TO, [class].into_iter().collect(), POLL);

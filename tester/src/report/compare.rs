@@ -133,13 +133,13 @@ impl fmt::Display for Comparison {
         list("changed, not worse", changes(false).map(verdict).collect());
         let value = |it: &Move| format!("{}: {}: {}, was {}", it.case, it.name, it.words.1, it.words.0);
         list(
-            "measurements that moved by more than their errors",
+            "measurements that changed by more than their errors",
             self.measurements.iter().map(value).collect(),
         );
         list("only in the first report", self.only_first.clone());
         list("only in the second report", self.only_second.clone());
         if self.verdicts.is_empty() && self.measurements.is_empty() {
-            text += "no verdict changed, and no measurement moved by more than its error\n";
+            text += "no verdict changed, and no measurement changed by more than its error\n";
         }
         f.write_str(&visible(&text))
     }

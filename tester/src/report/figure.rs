@@ -320,7 +320,7 @@ mod tests {
         };
         let near = ["XOFF", "last frame", "XON", "limit"].map(|label| marker(2.0, label));
         let rows: Vec<f64> = labels(near.into()).iter().map(|label| label.1).collect();
-        assert_eq!(rows, [41.0, 26.0, 11.0], "the fourth label has no room");
+        assert_eq!(rows, [41.0, 26.0, 11.0], "the fourth label must be left out for lack of room");
         let same = labels(vec![marker(1.0, "XOFF"), marker(6.0, "XOFF"), marker(9.9, "XON")]);
         assert_eq!(same.iter().map(|label| label.2).collect::<Vec<_>>(), ["start", "end"]);
     }

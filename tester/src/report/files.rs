@@ -52,8 +52,7 @@ impl Report {
     /// Returns the report as JSON, from which [`Report::read`] makes an equal report.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let json =
-            serde_json::to_string_pretty(self).expect("a report has no map with keys other than strings");
+        let json = serde_json::to_string_pretty(self).expect("maps of a report must have strings as keys");
         json + "\n"
     }
 

@@ -34,7 +34,7 @@ pub fn frames(table: &str) -> impl Iterator<Item = (Vec<&str>, Vec<u8>)> {
             bytes.resize(len.parse().ok()?, *bytes.last()?);
             Some(bytes)
         });
-        (columns, frame.unwrap_or_else(|| panic!("{row:?} has no length or no bytes of a frame")))
+        (columns, frame.unwrap_or_else(|| panic!("the row {row:?} must have the frame's length and bytes")))
     })
 }
 
@@ -116,7 +116,7 @@ mod tests {
                 tried.borrow_mut().push(input);
                 Ok(())
             })
-            .expect("a property without assertions failed");
+            .expect("a property without assertions must not fail");
         tried.into_inner()
     }
 

@@ -106,7 +106,7 @@ impl Environment<Ring, MemoryStore> for Exchange<'_> {
         for to in others {
             let (link, id) = (
                 &mut links[me][to],
-                WorkerId(u8::try_from(to).expect("more workers than the number type can count")),
+                WorkerId(u8::try_from(to).expect("the number of workers must fit in 8 bits")),
             );
             while link.returns.len() < CAPACITY
                 && let Some(back) = batch.give_back(id)

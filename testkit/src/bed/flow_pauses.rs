@@ -49,7 +49,7 @@ impl FlowPauses {
         let of_the_bed = |flow: &&[u8]| flow[0] == 0 && flow[2..4] == ETHER_TYPE;
         let flows = bytes[42..].chunks_exact(18).take(usize::from(bytes[41])).filter(of_the_bed);
         for flow in flows.filter(|_| by_flow) {
-            let pair: Pair = flow[6..].try_into().expect("the flow key is too short for two addresses");
+            let pair: Pair = flow[6..].try_into().expect("the flow key must contain two addresses");
             match pauses {
                 true => _ = self.until.insert((class, pair), now.after(time)),
                 false => _ = self.until.remove(&(class, pair)),
@@ -90,7 +90,7 @@ impl FlowPauses {
     /// Returns whether the frame's flow may send now.
     pub fn let_pass(&self, now: Nanos, class: Class, frame: &[u8]) -> bool {
         let [dst, src] = [0, 6].map(|at| &frame[at..at + 6]);
-        let pair: Pair = [src, dst].concat().try_into().expect("the flow key is too short for two addresses");
+        let pair: Pair = [src, dst].concat().try_into().expect("the flow key must contain two addresses");
         self.until.get(&(class, pair)).is_none_or(|&until| now >= until)
     }
 }

@@ -159,8 +159,8 @@ impl Host {
     /// Returns the received pause frames, parsed.
     pub fn pauses(&self) -> Vec<(Nanos, MacControl)> {
         let read = |bytes: &[u8]| {
-            let header = Header::parse(bytes).expect("the frame has no valid header");
-            MacControl::parse(&header, bytes).expect("the switch sent invalid MAC control")
+            let header = Header::parse(bytes).expect("the frame must have a valid header");
+            MacControl::parse(&header, bytes).expect("the switch must send only valid MAC control")
         };
         self.controls.iter().map(|(at, bytes)| (*at, read(bytes))).collect()
     }
@@ -228,8 +228,8 @@ impl Host {
     /// Returns the received CNMs, parsed.
     pub fn cnms(&self) -> Vec<(Header, Cnm)> {
         let read = |(_, bytes): &(Nanos, Vec<u8>)| {
-            let header = Header::parse(bytes).expect("the frame has no valid header");
-            (header, Cnm::parse(&header, bytes).expect("the switch sent an invalid CNM"))
+            let header = Header::parse(bytes).expect("the frame must have a valid header");
+            (header, Cnm::parse(&header, bytes).expect("the switch must send only valid CNMs"))
         };
         self.notices.iter().map(read).collect()
     }
@@ -265,7 +265,7 @@ impl Host {
     }
 
     fn heed(&mut self, now: Nanos, bytes: &[u8]) {
-        let header = Header::parse(bytes).expect("the frame has no valid header");
+        let header = Header::parse(bytes).expect("the frame must have a valid header");
         if let Some(rates) = &mut self.rates {
             let control = MacControl::parse(&header, bytes);
             let harmed =
@@ -297,7 +297,7 @@ impl Host {
 }
 
 fn cn_tag(id: u32) -> CnTag {
-    CnTag(u16::try_from(id).expect("more streams than 16 bits can count"))
+    CnTag(u16::try_from(id).expect("the number of streams must fit in 16 bits"))
 }
 
 impl Sending {

@@ -155,7 +155,7 @@ impl Bed {
             0,
             0,
             0,
-            u8::try_from(self.nodes.len()).expect("more nodes than 32 bits can count"),
+            u8::try_from(self.nodes.len()).expect("the number of nodes must fit in 8 bits"),
         ]);
         let number = self.switch_number(switch);
         let planned = self.planned();
@@ -283,7 +283,9 @@ impl Bed {
         while fabric.step(end).is_some() {
             if fabric.tally().events >= EVENTS_MAX {
                 self.breaches.now = self.now();
-                self.breaches.expect(false, Promise::Rest, || "events in the test bed do not end".to_owned());
+                self.breaches.expect(false, Promise::Rest, || {
+                    "the events in the test bed do not come to an end".to_owned()
+                });
                 break;
             }
         }
@@ -294,11 +296,12 @@ impl Bed {
     pub fn run_to_rest(&mut self) {
         self.run_until(Nanos::NEVER);
         let fabric = self.begin();
-        for number in 0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+        for number in
+            0..u32::try_from(fabric.switches().len()).expect("the number of switches must fit in 32 bits")
         {
             fabric.at_switch(number, |at, _| at.node.check_empty(&mut at.breaches));
         }
-        assert_eq!(fabric.missing(), 0, "the simulator has lost track of frames");
+        assert_eq!(fabric.missing(), 0, "the simulator must account for each frame");
     }
 
     fn add(&mut self, number: Number) -> NodeId {
@@ -381,7 +384,7 @@ impl Bed {
                 &plan,
                 Seed(seed),
                 |place, settings, _| {
-                    let mut plan = switches.next().expect("the plan has more nodes than settings");
+                    let mut plan = switches.next().expect("each node of the plan must have settings");
                     let ports = settings.ports.len();
                     plan.settings.fdb.statics = settings.fdb.statics;
                     plan.settings.fdb.capacity = settings.fdb.capacity;
@@ -389,7 +392,7 @@ impl Bed {
                 },
                 |place, _| {
                     Placed::new(
-                        hosts.next().expect("the plan has more nodes than settings"),
+                        hosts.next().expect("each node of the plan must have settings"),
                         place,
                         1,
                         breaches.clone(),
@@ -404,9 +407,7 @@ impl Bed {
             }
             self.stage = Stage::Runs(Box::new(fabric));
         }
-        let Stage::Runs(fabric) = &mut self.stage else {
-            unreachable!("the bed does not run after its start")
-        };
+        let Stage::Runs(fabric) = &mut self.stage else { unreachable!("the bed must run after its start") };
         fabric
     }
 }

@@ -36,7 +36,7 @@ impl Rates {
             let before = self.limit(now, class);
             self.limits[class.index()] = (step > 0 && time > Nanos::ZERO).then(|| Limit {
                 rate: BitRate::new(self.line.bits_per_second() >> step)
-                    .expect("the line is slower than 65,536 b/s"),
+                    .expect("the line must carry at least 65,536 b/s"),
                 until: now.after(time),
                 credit: before.map_or(0, |limit| limit.credit),
                 updated: now,
@@ -55,13 +55,13 @@ impl Rates {
             let wait = (-limit.credit).max(0).unsigned_abs().div_ceil(rate.unsigned_abs());
             limit
                 .updated
-                .after(Nanos(u64::try_from(wait).expect("the time of one frame exceeds 64 bits")))
+                .after(Nanos(u64::try_from(wait).expect("the time of a frame in ns must fit in 64 bits")))
                 .min(limit.until)
         })
     }
 
     pub fn sent(&mut self, now: Nanos, class: Class, len: usize) {
-        let size = Bytes::on_line(u32::try_from(len).expect("the frame length exceeds 32 bits"));
+        let size = Bytes::on_line(u32::try_from(len).expect("the frame length must fit in 32 bits"));
         self.limits[class.index()] = self.limit(now, class).map(|mut limit| {
             limit.credit -= i128::from(size.0) * BYTE;
             limit

@@ -30,7 +30,7 @@ impl Ring {
 
     /// Records that the next frame has left. The driver sees its completion at once, unless `is_late`.
     pub fn leave(&mut self, is_late: bool) {
-        let frame = self.committed.pop_front().expect("no frame was on the wire");
+        let frame = self.committed.pop_front().expect("a frame must be on the wire");
         if is_late { self.withheld.push_back(frame) } else { self.left.push_back(frame) }
     }
 

@@ -44,7 +44,7 @@ impl MemoryStore {
 
     /// Returns a frame's bytes.
     pub fn frame(&self, frame: &Frame) -> &[u8] {
-        self.slot(frame.slot()).expect("the slot holds no frame")
+        self.slot(frame.slot()).expect("the slot must hold a frame")
     }
 
     /// Returns the bytes of the frame in a slot, or `None` if the slot is free.
@@ -64,20 +64,20 @@ impl MemoryStore {
 
     fn occupy(&mut self, slot: u32, len: usize) -> Range<usize> {
         let start = slot as usize * self.slot_size + self.room;
-        assert!(self.room + len <= self.slot_size, "a frame of {len} bytes does not fit into its slot");
+        assert!(self.room + len <= self.slot_size, "a frame of {len} bytes must fit into its slot");
         let was = self.places[slot as usize].replace(start..start + len);
-        assert!(was.is_none(), "slot {slot} was allocated while in use");
+        assert!(was.is_none(), "slot {slot} must be free when it is allocated");
         start..start + len
     }
 
     fn put(&mut self, slot: u32, bytes: &[u8]) -> Frame {
         let place = self.occupy(slot, bytes.len());
         self.bytes[place].copy_from_slice(bytes);
-        Frame::new(slot, u32::try_from(bytes.len()).expect("the frame length exceeds 32 bits"))
+        Frame::new(slot, u32::try_from(bytes.len()).expect("the frame length must fit in 32 bits"))
     }
 
     fn head_of(&self, frame: &Frame) -> Range<usize> {
-        let place = self.places[frame.slot() as usize].clone().expect("the slot holds no frame");
+        let place = self.places[frame.slot() as usize].clone().expect("the slot must hold a frame");
         let is_mac_control = self.bytes[place.clone()].get(12..14) == Some(&[0x88, 0x08]);
         let end = if is_mac_control { place.end } else { place.end.min(place.start + HEAD) };
         place.start..end
@@ -86,7 +86,7 @@ impl MemoryStore {
 
 impl FrameStore for MemoryStore {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.places.len()).expect("more slots than 32 bits can count")
+        u32::try_from(self.places.len()).expect("the number of slots must fit in 32 bits")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {
@@ -100,7 +100,7 @@ impl FrameStore for MemoryStore {
 
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let slot_begins = frame.slot() as usize * self.slot_size;
-        let place = self.places[frame.slot() as usize].as_mut().expect("the slot holds no frame");
+        let place = self.places[frame.slot() as usize].as_mut().expect("the slot must hold a frame");
         let Some(start) = place.start.checked_add_signed(by as isize) else { return false };
         if start < slot_begins || start >= place.end {
             return false;
@@ -112,7 +112,7 @@ impl FrameStore for MemoryStore {
 
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         let slot = self.data.pop()?;
-        let from = self.places[frame.slot() as usize].clone().expect("the slot holds no frame");
+        let from = self.places[frame.slot() as usize].clone().expect("the slot must hold a frame");
         let to = self.occupy(slot, from.len());
         self.bytes.copy_within(from, to.start);
         Some(Frame::new(slot, frame.len()))

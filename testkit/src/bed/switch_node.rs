@@ -79,7 +79,7 @@ impl SwitchNode {
     }
 
     pub(super) fn left(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
-        let bytes = self.large.ring(port).next().expect("no frame was on the wire");
+        let bytes = self.large.ring(port).next().expect("a frame must be on the wire");
         self.watches[port.index()].left(now, bytes, breaches);
         let is_late = self.impairments.completes_late(now);
         self.twins().for_each(|twin| twin.left(port, is_late));
@@ -180,7 +180,8 @@ impl SwitchNode {
                 });
                 self.watches[port.index()].transmitted(now, bytes, breaches);
             }
-            ahead += Bytes::on_line(u32::try_from(bytes.len()).expect("the frame length exceeds 32 bits")).0;
+            ahead +=
+                Bytes::on_line(u32::try_from(bytes.len()).expect("the frame length must fit in 32 bits")).0;
         }
     }
 

@@ -140,14 +140,16 @@ impl Twin {
     fn port(&self, port: PortId) -> &Ring {
         let own = &self.ports[self.owners[port.index()].index()];
         let (_, ring) =
-            own.iter().find(|(id, _)| *id == port).expect("the owner of this port has no ring for it");
+            own.iter().find(|(id, _)| *id == port).expect("the worker that owns the port must have its ring");
         ring
     }
 
     fn port_mut(&mut self, port: PortId) -> &mut Ring {
         let own = &mut self.ports[self.owners[port.index()].index()];
-        let (_, ring) =
-            own.iter_mut().find(|(id, _)| *id == port).expect("the owner of this port has no ring for it");
+        let (_, ring) = own
+            .iter_mut()
+            .find(|(id, _)| *id == port)
+            .expect("the worker that owns the port must have its ring");
         ring
     }
 

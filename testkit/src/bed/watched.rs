@@ -33,7 +33,8 @@ impl Bed {
 
     pub(crate) fn start(&mut self, has_twins: bool) {
         let fabric = self.begin();
-        for number in 0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+        for number in
+            0..u32::try_from(fabric.switches().len()).expect("the number of switches must fit in 32 bits")
         {
             fabric.at_switch(number, |at, _| {
                 if !has_twins {
@@ -57,8 +58,8 @@ impl Bed {
             watched.last.push_back((fabric.now().floor(), happened));
             let is_round = fabric.tally().events.is_multiple_of(ROUND);
             if is_round {
-                for number in
-                    0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+                for number in 0..u32::try_from(fabric.switches().len())
+                    .expect("the number of switches must fit in 32 bits")
                 {
                     fabric.at_switch(number, |at, net| at.check(net));
                 }
@@ -104,7 +105,8 @@ impl Bed {
 
     pub(crate) fn check_rest(&mut self) {
         let fabric = self.begin();
-        for number in 0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+        for number in
+            0..u32::try_from(fabric.switches().len()).expect("the number of switches must fit in 32 bits")
         {
             fabric.at_switch(number, |at, net| {
                 at.check(net);
@@ -141,7 +143,7 @@ impl Bed {
 
     pub(crate) fn restart(&mut self, id: NodeId, plan: &SwitchPlan, has_twins: bool) {
         let (number, seed) = (self.switch_number(id), self.seed);
-        let ports = u8::try_from(plan.settings.ports.len()).expect("more ports than 8 bits can count");
+        let ports = u8::try_from(plan.settings.ports.len()).expect("the number of ports must fit in 8 bits");
         let ends = move || (0..ports).map(move |port| End { node: id, port: PortId(port) });
         ends().for_each(|end| self.set_link(end, false));
         self.begin().at_switch(number, |at, net| {

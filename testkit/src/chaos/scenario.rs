@@ -308,5 +308,5 @@ fn control_faults(rng: &mut fastrand::Rng) -> ControlFaults {
 }
 
 fn port(number: usize) -> u8 {
-    u8::try_from(number).expect("more ports than 8 bits can count")
+    u8::try_from(number).expect("the number of ports must fit in 8 bits")
 }

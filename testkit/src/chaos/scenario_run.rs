@@ -49,7 +49,7 @@ impl ScenarioRun<'_> {
             (0..scenario.switches()).map(|switch| bed.add_switch(scenario.plan(switch))).collect();
         let mut hosts = Vec::new();
         for &switch in &switches {
-            let ports = 0..u8::try_from(scenario.hosts).expect("more hosts than the number type can count");
+            let ports = 0..u8::try_from(scenario.hosts).expect("the number of hosts must fit in 8 bits");
             for port in ports {
                 let obeys = if scenario.unruly == Some(hosts.len()) { Obeys::Never } else { Obeys::AtOnce };
                 hosts.push(bed.add_host(switch, port, obeys));

@@ -25,7 +25,7 @@ fn smallest<T>(
         let (event, what) = breaks(&scenario, events_max)?;
         Some((scenario, event, what))
     };
-    let mut best = broken(scenario, events_max).expect("a run of the same seed found no breach");
+    let mut best = broken(scenario, events_max).expect("a second run of the seed must find the breach again");
     let mut trials = 0;
     'smaller: loop {
         for candidate in smaller(&best.0) {

@@ -94,7 +94,9 @@ pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let lossy = Class::ALL.into_iter().filter(|class| !obeys.contains(*class));
     let lossy: Vec<_> = lossy.filter(|class| bench.setup.mark(*class).is_some()).collect();
     let Some(&class) = lossy.first() else {
-        return Err(Void::NotPossible("all classes obey PFC; see `obeys`".into()));
+        return Err(Void::NotPossible(
+            "all classes obey PFC (`obeys`); the case needs one that does not".into(),
+        ));
     };
     let stream = Streams::start(bench, [class])?.stream(class);
     let mut judgement = Judgement::new();

@@ -48,7 +48,7 @@ pub(super) fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let streams = Streams::start(bench, markable(bench).iter())?;
     if streams.of.len() < 2 {
-        return Err(Void::NotPossible("the setup file's maps have only one class".into()));
+        return Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into()));
     }
     let (sent, end) = long_pause(bench)?;
     let from = sent.latest.after(response_limit(bench));

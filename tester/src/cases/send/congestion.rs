@@ -52,7 +52,9 @@ impl Congestion {
             let stream = flood(bench, class, SIZE)?;
             let is_paused = await_pause(bench, class, 0)?;
             if bench.controls(TO).is_empty() {
-                return Err(Void::NotPossible("the NIC sent no PFC in a flood; see send.before-loss".into()));
+                return Err(Void::NotPossible(
+                    "the NIC sent no PFC in a flood; see case send.before-loss".into(),
+                ));
             }
             return Ok(Congestion { sender: TO, class, stream, is_paused });
         }

@@ -20,7 +20,7 @@ pub(super) fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize
 pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let (classes, allowed) = (markable(bench), bench.setup.device.lossless);
     let Some(lossy) = classes.iter().find(|class| !allowed.contains(*class)) else {
-        return Err(Void::NotPossible("by the setup file's maps, no frame has a lossy class".into()));
+        return Err(Void::NotPossible("the setup file's maps give no frame a lossy class".into()));
     };
     // A device may ignore pauses of a lossy class, so a pause cannot congest the class. Instead, two ports send more than the line of port
     // 2 carries.
@@ -51,7 +51,9 @@ pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let free = markable(bench).iter().find(|other| *other != class);
-    let free = free.ok_or_else(|| Void::NotPossible("the setup file's maps have only one class".into()))?;
+    let free = free.ok_or_else(|| {
+        Void::NotPossible("the setup file's maps use only one class; the case needs two".into())
+    })?;
     let slow = BitRate::from_mbps(5);
     let (from, to) = if bench.examines_nic() { (TO, FROM) } else { (FROM, TO) };
     bench.stream(Flow::new(from, to, free).rate(slow))?;

@@ -66,7 +66,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     let speed = bench.port(sender).speed();
     let first = xoffs(bench, sender, class).next().and_then(|frame| frame.time(class));
     let Some(first) = first else {
-        return Err(Void::NotPossible("the device sent no XOFF; see send.before-loss".into()));
+        return Err(Void::NotPossible("the device sent no XOFF; see case send.before-loss".into()));
     };
     let time = speed.time_of_quanta(first);
     bench.run_for(Nanos(time.0 * 4).max(CONGESTED).min(REFRESH_MAX))?;
@@ -103,7 +103,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let congestion = Congestion::begin(bench)?;
     let (sender, class) = (congestion.sender, congestion.class);
     if !congestion.is_paused {
-        return Err(Void::NotPossible("the device sent no XOFF; see send.before-loss".into()));
+        return Err(Void::NotPossible("the device sent no XOFF; see case send.before-loss".into()));
     }
     bench.run_for(CONGESTED)?;
     bench.stop(congestion.stream);
