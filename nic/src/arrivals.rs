@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test] // proves: host-pauses
-    fn clock_step_never_dates_frame_before_last_empty_read() {
+    fn frame_arrival_after_clock_step_is_not_before_last_empty_read() {
         let mut arrivals = Arrivals::new(Nanos(0));
         arrivals.empty(Nanos(900));
         assert_eq!(arrivals.came(Nanos(1_000), Nanos(9_000_000), Some(Nanos(5))), Nanos(900));

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test] // proves: host-guard
-    fn announced_queue_change_may_affect_class_since_last_poll() {
+    fn pause_may_be_broken_since_last_poll_by_announced_change() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test] // proves: host-guard
-    fn unannounced_queue_change_may_affect_class_since_last_check() {
+    fn pause_may_be_broken_since_last_check_by_unannounced_change() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test] // proves: host-pauses
-    fn agent_obeys_or_ignores_control_frames_as_in_data_table() {
+    fn agent_treats_control_frames_as_listed_in_test_data() {
         between(|device, mut receiver, sender| {
             for (columns, frame) in xoff_explore::frames(include_str!("../../wire/data/control-frames.txt")) {
                 let (name, speed) = (Some("v0".into()), Some(BitRate::from_gbps(1)));

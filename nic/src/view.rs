@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test] // proves: host-service
-    fn xdp_program_is_reported_until_a_pause_gets_past_it() {
+    fn xdp_program_is_reported_until_agent_receives_a_pause() {
         let view = view(0b1000);
         let received = &view.counters.port(PortId(0)).pfc_frames_received;
         received.set(5);

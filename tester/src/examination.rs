@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test] // proves: conformance
-    fn failure_after_failed_basic_case_proves_nothing() {
+    fn failure_after_failed_basic_case_becomes_cannot_tell() {
         let mut case = report("headroom.size", Verdict::Fail);
         excuse_by_basic_case(
             &mut case,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn basic_cases_come_before_other_groups() {
+    fn basic_test_cases_run_before_all_other_groups() {
         assert!(JUDGED_ALWAYS.iter().all(|id| all().any(|case| case.id == *id)));
         for id in BASIC {
             assert!(

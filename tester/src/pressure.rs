@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_more_than_half_of_a_run_is_excess() {
+    fn cpu_waiting_above_half_of_a_run_is_reported_as_excess() {
         let of_a_second = |millis| excess(Duration::from_millis(millis), Duration::from_secs(1));
         assert_eq!([500, 509, 510].map(of_a_second), [None, None, Some(51)]);
     }

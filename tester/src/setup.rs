@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn test_frame_mark_follows_class_map_of_device() {
+    fn test_frame_gets_dscp_or_pcp_by_class_map_of_device() {
         let read =
             |device: &str| Setup::from_toml("dut.toml", &format!("[device]\n{device}\n{PORTS}")).unwrap();
         let three = Class::ALL[3];

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: host-guard
-    fn agent_reclaims_root_later_after_each_foreign_replacement() {
+    fn agent_waits_longer_after_each_replacement_of_its_root_qdisc() {
         let (mut reclaim, mut now) = (Reclaim { last: Nanos::ZERO, ..Reclaim::NEW }, Nanos::from_secs(100));
         for seconds in [1, 2, 4, 8, 8] {
             assert!(!reclaim.is_due(now), "due without a foreign root");

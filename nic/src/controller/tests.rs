@@ -323,7 +323,7 @@ fn agent_stops_paused_class_again_after_guard_opened_it() {
 }
 
 #[test]
-fn pause_frame_read_late_still_ends_counted_from_its_arrival() {
+fn pause_in_frame_read_late_lasts_from_arrival_of_the_frame() {
     let mut controller = obedient();
     assert_eq!(changes(&mut controller, ms(9)), []);
     assert_eq!(controller.receive(Nanos(ms(8)), &pfc(&[(C3, 10)])), ClassSet(1 << 3));

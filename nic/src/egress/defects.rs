@@ -114,7 +114,7 @@ mod tests {
     const C3: Class = Class::ALL[3];
 
     #[test]
-    fn queue_defect_affects_paused_classes_whose_frames_may_leave() {
+    fn each_queue_defect_affects_all_classes_none_or_its_own() {
         let reach = |part| [part].into_iter().collect::<Defects>().reach();
         let only = |class: Class| [class].into_iter().collect::<ClassSet>();
         for part in [Part::Root, Part::Classifier, Part::Foreign] {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_defects_are_decoded_unchanged_from_their_number() {
+    fn queue_defects_survive_conversion_to_number_and_back() {
         let defects: Defects = [Part::Leaf(C3), Part::Classifier].into_iter().collect();
         assert_eq!(defects.to_string(), "the filter that classifies frames, the queue of class 3");
         assert_eq!(Defects::from_number(defects.to_number()), defects);

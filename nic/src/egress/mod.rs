@@ -510,7 +510,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: host-guard
-    fn refused_search_does_not_mean_a_missing_device() {
+    fn refused_device_lookup_is_not_reported_as_missing_device() {
         assert!(matches!(not_found("eth0", Errno::ENODEV), EgressError::NoSuchDevice { .. }));
         let refused = not_found("eth0", Errno::EMFILE);
         assert!(matches!(refused, EgressError::System { .. }), "{refused}");

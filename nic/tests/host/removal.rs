@@ -91,7 +91,7 @@ fn queue_removal_restores_root_qdisc_in_one_request() {
 }
 
 #[test]
-fn agent_refuses_and_keeps_root_qdisc_that_it_cannot_restore() {
+fn agent_refuses_device_whose_root_qdisc_it_cannot_restore() {
     let bed = Bed::new();
     bed.run("tc", "qdisc replace dev nic0 root handle 1: htb default 1");
     bed.run("tc", "class add dev nic0 parent 1: classid 1:1 htb rate 10mbit");
@@ -113,7 +113,7 @@ fn agent_refuses_and_keeps_root_qdisc_that_it_cannot_restore() {
 }
 
 #[test]
-fn second_tree_of_queues_on_a_device_is_refused() {
+fn second_agent_on_a_device_is_refused() {
     let bed = Bed::new();
     let _egress = bed.install(&settings());
     let refused = bed.namespace().run(|| install(&settings())).unwrap_err().to_string();

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn stalled_port_catches_up_at_most_its_limit() {
+    fn test_port_catches_up_at_most_its_limit_after_stall() {
         for gbps in [1, 10, 100] {
             let speed = BitRate::from_gbps(gbps);
             let polls = |from: u64| (0..500).map(move |poll| Nanos(from + 700 * poll));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn excused_failure_counts_as_failure_in_comparison() {
+    fn excused_failure_counts_as_failure_when_comparing_reports() {
         use Verdict::{CannotTell, Fail, Pass};
         let [passed, failed, mut excused] = [Pass, Fail, CannotTell].map(|verdict| with(&[verdict], &[]));
         excused.cases[0].excused_by = Some("receive.xon".into());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn measured_value_counts_as_changed_only_beyond_both_errors() {
+    fn measured_value_counts_as_changed_beyond_sum_of_both_errors() {
         let value = Measurement::new;
         let cases = [
             (value("a", 10.0, "us"), value("a", 11.0, "us"), false),

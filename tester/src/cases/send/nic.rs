@@ -130,7 +130,7 @@ mod tests {
     use crate::report::Verdict;
 
     #[test]
-    fn flood_verdict_depends_on_drops_pauses_and_rate() {
+    fn nic_flood_verdict_depends_on_drops_pauses_and_rate() {
         let line = 1_000_000_000;
         let full = Flood { size: 1_514, line, rate: line, is_paused: false, dropped: Some(0) };
         let small = Flood { size: SMALL, rate: line / 10, ..full };
