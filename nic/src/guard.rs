@@ -28,7 +28,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{Egress, EgressError};
 
-/// Time after the end of a pause at which the guard opens a class. An agent that runs in time opens the class earlier.
+/// Time after the end of a pause at which the guard opens a class.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time on the monotonic clock, which agent and guard share.

@@ -158,11 +158,6 @@ defects! {
 }
 
 impl Defect {
-    /// Parses the name of a defect.
-    ///
-    /// # Errors
-    ///
-    /// If the name is unknown.
     pub fn parse(name: &str) -> Result<Defect, String> {
         let named = Defect::ALL.iter().find(|defect| defect.name() == name);
         named.copied().ok_or_else(|| format!("no defect is named `{name}`; `--list-defects` lists all"))

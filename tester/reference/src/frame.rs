@@ -14,7 +14,6 @@ const CE: u8 = 3;
 pub struct Header {
     pub destination: Address,
     pub source: Address,
-    /// Tag control information, with the PCP in its upper three bits.
     pub tci: Option<u16>,
     pub ethertype: u16,
     /// Offset in the frame of the bytes after the EtherType.
@@ -85,7 +84,6 @@ impl Header {
         }
     }
 
-    /// Sets the ECN mark "congestion experienced" if the packet is ECN-capable.
     pub fn mark_congestion(&self, bytes: &mut [u8], defects: Defects) {
         let Some(byte) = self.traffic_class(bytes) else { return };
         if byte & CE != 0 || defects.has(Defect::MarksNotEct) {

@@ -24,9 +24,7 @@ pub struct Settings {
     /// Lossless classes; bit n stands for class n.
     pub lossless: u8,
     pub thresholds: Thresholds,
-    /// Pause time of sent PFC frames, in quanta.
     pub quanta: u16,
-    /// Maximum bytes of a lossy egress queue.
     pub lossy_max: u64,
     /// Bytes of an egress queue above which ECN-capable packets are marked.
     pub ecn: u64,
@@ -208,7 +206,6 @@ impl Switch {
         self.ports[ports].iter_mut().for_each(|port| port.holds.want(class, is_held, now));
     }
 
-    /// Returns the frame that port `at` sends at `now`, if the line is free and a frame may leave.
     pub fn transmit(&mut self, at: usize, now: u64) -> Option<Vec<u8>> {
         let port = &mut self.ports[at];
         if !port.line.is_free(now) || !port.is_up {

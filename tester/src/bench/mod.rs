@@ -344,8 +344,8 @@ impl Bench {
         }
     }
 
-    /// Returns the tolerance of arrival times: the 99th percentile of the tester's timing error, reduced to eight times the median if
-    /// greater, and raised to 20 us if less.
+    /// Returns the tolerance of arrival times: the 99th percentile of the tester's timing error, limited to eight times the median, but at
+    /// least 20 us.
     #[must_use]
     pub fn tolerance(&self) -> Nanos {
         let Accuracy { error_p50_ns, error_p99_ns, .. } = self.accuracy;

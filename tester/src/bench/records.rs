@@ -62,7 +62,6 @@ pub struct OtherFrame {
     pub bytes: Vec<u8>,
 }
 
-/// Maximum number of recorded bytes of an [`OtherFrame`].
 pub const OTHER_BYTES_MAX: usize = 1_514;
 
 #[derive(Clone, Debug, Default)]

@@ -50,8 +50,7 @@ impl Streams {
     }
 }
 
-/// Returns a fiftieth of the line rate, limited to 10 to 200 Mb/s. On slow lines it is at most a tenth of the line rate, so that streams of
-/// all classes fit.
+/// Returns a fiftieth of the line rate, within 10 to 200 Mb/s, but at most a tenth of the line rate, so that streams of all classes fit.
 fn rate(speed: BitRate) -> BitRate {
     let speed = speed.bits_per_second();
     let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / 10);
@@ -151,8 +150,7 @@ impl Expected {
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
         match most <= bench.device_stall() {
-            // The time since the XOFF is short. If the device stalled for as long, it may have stopped the class late rather than resumed
-            // it early.
+            // If the device stalled for that long after the XOFF, it may have stopped the class late rather than resumed it early.
             true => judgement.require_unless_stalled(most >= time, early),
             false => judgement.require(most >= time, early),
         }

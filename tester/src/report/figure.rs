@@ -206,7 +206,7 @@ impl Axes {
     }
 }
 
-/// Returns true if the number can be drawn. Report files may have infinite or missing numbers.
+/// Returns false for infinite and missing numbers, which report files may have.
 fn is_drawable(number: f64) -> bool {
     number.abs() < 1e300
 }

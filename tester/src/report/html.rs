@@ -188,7 +188,6 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Escapes text from a file or the network for HTML elements and attributes.
 pub(super) fn escaped(text: &str) -> String {
     let text = visible(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

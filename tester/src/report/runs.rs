@@ -31,7 +31,7 @@ impl fmt::Display for Verdict {
 }
 
 impl CaseReport {
-    /// Returns the severity of the run's verdict. An excused failure is as severe as a failure.
+    /// Returns the severity of the run's verdict; an excused failure counts as a failure.
     pub(super) fn severity(&self) -> u8 {
         if self.excused_by.is_some() { Verdict::Fail.severity() } else { self.verdict.severity() }
     }

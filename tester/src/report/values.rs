@@ -70,7 +70,7 @@ pub(super) fn limits(of: &Measurement) -> String {
     }
 }
 
-/// Formats a time in seconds since 1970: `2026-11-29 18:53:20 UTC`.
+/// Formats seconds since 1970: `2026-11-29 18:53:20 UTC`.
 pub(super) fn date(seconds: u64) -> String {
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (mut year, mut day) = (1970, days % DAYS_OF_400_YEARS);

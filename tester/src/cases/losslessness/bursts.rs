@@ -5,7 +5,7 @@ use crate::cases::complete::{drain, full_size, require_complete, send_all, share
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Frame sizes without FCS; with FCS they are 64, 65, 68 bytes and so on.
+/// Frame sizes in bytes without FCS.
 const SIZES: [u32; 9] = [60, 61, 64, 124, 252, 508, 1_020, 1_513, 1_514];
 const FRAMES_OF_SIZE: u64 = 300;
 const BURSTS: usize = 20;
