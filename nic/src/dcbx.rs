@@ -204,7 +204,7 @@ impl LldpHost {
     }
 
     /// Applies `change` to the port's LLDP state. If `change` returns true, neighbors' announcements have changed: compares them with the
-    /// settings and publishes the one to follow. Logs only after it has released the lock.
+    /// settings and publishes the one to follow. Logs after unlocking.
     fn update<T>(
         &mut self,
         now: Nanos,

@@ -107,7 +107,7 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device, undoes the changes of a killed switch, and reads the device's state. Changes nothing else.
+    /// Claims the device, undoes what a killed xoff switch changed at it, and reads its state. Changes nothing else.
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -292,7 +292,8 @@ impl Egress {
         self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
-    /// Adapts classifier and queue limits to other classes without losing frames. If the kernel refuses, the previous classes stay.
+    /// Adapts classifier and queue limits to other lossless classes or maps in `settings`, without losing frames. If the kernel refuses,
+    /// the previous classifier stays.
     pub fn follow_classes(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
         self.tree.follow_classes(&mut self.tc, settings, self.stopped)
     }
@@ -305,8 +306,7 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Repairs the parts of the tree that are missing or changed in `dump`, stopped classes first. `doubted` are classes whose leaf another
-    /// program changed.
+    /// Repairs the parts of the tree that are missing or changed in `dump`. `doubted` are classes whose leaf another program changed.
     ///
     /// Another program's root stays unless `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default root
     /// if the replaced one had classes or children.

@@ -10,7 +10,7 @@ const HEADERS: u32 = 14 + 8;
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
     pub nic: NicSettings,
-    /// Layer-1 bytes that the shaper may send at once after a late timer; covered by the peer's headroom.
+    /// Layer-1 bytes that the shaper may send at once after a late timer. The peer's headroom covers them.
     pub burst: Bytes,
     pub limit_lossless: u32,
     pub limit_lossy: u32,

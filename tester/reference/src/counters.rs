@@ -90,8 +90,7 @@ impl Counters {
         }
     }
 
-    /// Returns one line per counter: port, name, value. Names of class counters begin with the class:
-    /// `class3_xoff_sent`.
+    /// Returns a line per counter: port, name, value. Names of class counters begin with the class: `class3_xoff_sent`.
     #[must_use]
     pub fn lines(&self, port: &str) -> String {
         let sum = |count: fn(&ClassCounters) -> u64| self.classes.iter().map(count).sum::<u64>();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::defects::{Defect, Defects};
 use crate::frame::{CLASSES, Header};
 
-/// Bytes that a frame takes on the line beside its content: preamble, FCS and gap.
+/// Bytes of preamble, FCS and gap of a frame.
 const OVERHEAD: u64 = 24;
 const FRAME_MIN: u64 = 60;
 /// Maximum lag in nanoseconds that the line catches up after a late poll.

@@ -13,7 +13,7 @@ pub struct Pauses {
     lossless: u8,
     defects: Defects,
     until: [u64; CLASSES],
-    /// Frames of each class that still leave after XOFF, with the defect `stops-late`.
+    /// Number of frames of each class that still leave after XOFF, with the defect `stops-late`.
     late: [u32; CLASSES],
 }
 

@@ -14,7 +14,6 @@ const LEN: usize = 60;
 /// Classes that a PFC frame enables, and their pause times in quanta.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
-    /// Class-enable vector: bit n enables class n.
     pub vector: u8,
     pub times: [u16; CLASSES],
 }

@@ -8,7 +8,6 @@ use crate::frame::CLASSES;
 pub struct Times {
     /// Time for which a class with queued frames is paused before it counts as a storm.
     pub detection: u64,
-    /// Time without a pause after which the class is restored.
     pub restoration: u64,
 }
 

@@ -36,29 +36,29 @@ impl Bench {
         }
     }
 
-    /// Stops the heartbeat, so that the time until its next start is no gap.
+    /// Stops the heartbeat, so that the time until its next start does not count as a gap.
     pub fn end_heartbeat(&mut self) {
         if let Some(stream) = self.heartbeat.take() {
             self.stop(stream);
         }
     }
 
-    /// Returns the longest gap between heartbeats that is no stall of the device.
+    /// Returns the longest gap between heartbeats that does not count as a stall of the device.
     #[must_use]
     pub fn stall_limit(&self) -> Nanos {
         DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
     }
 
-    /// Returns an error that voids the run if a heartbeat was started, but none certainly arrived between `from` and
-    /// `to`: the device may have stalled.
+    /// Returns an error that voids the run if the heartbeat is on, but no frame of it certainly arrived between `from` and `to`: the device
+    /// may have stalled.
     pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
         let Some(stream) = self.heartbeat else { return Ok(()) };
         let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;
         match self.arrivals_of(stream).any(is_between) {
             true => Ok(()),
-            false => {
-                Err(Void::Disturbed("the device forwarded no heartbeat in the opposite direction".into()))
-            }
+            false => Err(Void::Disturbed(
+                "no heartbeat frame crossed the device in the opposite direction: it may have stalled".into(),
+            )),
         }
     }
 }

@@ -35,7 +35,7 @@ fn is_xoff(content: &MacControl) -> bool {
     }
 }
 
-/// Names the effect of a frame, such as `XOFF 3, 4`; `None` for a frame without enabled classes.
+/// Names the effect of a MAC control frame, such as `XOFF 3, 4`; `None` if the frame enables no class.
 fn words(content: &MacControl) -> Option<String> {
     let MacControl::Pfc(pfc) = content else { return Some("PAUSE".into()) };
     let is_xon = |class: &Class| pfc.times[class.index()] == Quanta(0);

@@ -72,7 +72,7 @@ pub fn of_nic() -> impl Iterator<Item = &'static Case> {
     receive::CASES.iter().filter(|case| case.id != receive::NOT_RELAYED).chain(send::OF_NIC)
 }
 
-/// Longest run of a case, unless settings of the case demand a longer one.
+/// Maximum duration of a run, unless the case's settings demand more.
 const RUN_MAX: Nanos = Nanos::from_secs(120);
 
 impl Case {

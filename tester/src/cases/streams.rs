@@ -10,7 +10,7 @@ pub(super) const TO: usize = 1;
 pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
 /// Maximum time from the end of a pause to the first frame of the class.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
-/// Length of the plot after the end of a pause.
+/// Time that plots show after the end of a pause.
 pub(super) const AFTER: Nanos = Nanos::from_millis(10);
 pub(super) const QUANTA_MAX: u16 = u16::MAX;
 

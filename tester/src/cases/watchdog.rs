@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
 
 const WAITING: u64 = 8;
 const FRAMES: u64 = 200;
-/// Maximum delay of detection and restoration: watchdogs poll.
+/// Maximum delay of detection and restoration, because watchdogs poll.
 const POLL: Nanos = Nanos::from_millis(100);
 
 fn time(bench: &Bench) -> Result<Nanos, Void> {

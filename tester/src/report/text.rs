@@ -25,7 +25,7 @@ impl Report {
         visible(&text).into_owned()
     }
 
-    /// Returns the verdict and its share of the cases: `fail (2 of 31 cases)`.
+    /// Formats the verdict and its share of the cases: `fail (2 of 31 cases)`.
     pub(super) fn headline(&self) -> String {
         let verdict = self.verdict();
         let (count, all) = (self.count(verdict), self.runs().len());

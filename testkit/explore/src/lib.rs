@@ -1,7 +1,6 @@
 //! Inputs for tests: tables of frames, and seeds.
 //!
-//! A random test runs with fixed seeds and a fresh one. A failing test prints the fresh seed; `XOFF_SEED=… cargo test`
-//! repeats it. `scripts/test.sh` draws one seed for all tests.
+//! A random test runs with fixed seeds and a fresh one. A failing test prints the fresh seed; `XOFF_SEED=… cargo test` repeats it.
 
 #![forbid(unsafe_code)]
 

@@ -307,7 +307,7 @@ impl Sending {
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // Count from the due time: if other streams delayed this frame, the next one follows it sooner.
+            // Count the interval from the due time: if other streams delayed this frame, the next one follows sooner.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }

@@ -76,7 +76,9 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let before = bench.now();
     let resumed = bench.resume(TO, [class].into_iter().collect::<ClassSet>());
     if resumed.at_most_since(sent).0 > time.0 / 2 {
-        return Err(Void::Disturbed("the tester sent XON only in the second half of the pause".into()));
+        return Err(Void::Disturbed(
+            "the tester was late: it sent XON in the second half of the pause".into(),
+        ));
     }
     bench.run_until(PATIENCE, |bench| first_after(bench, stream, resumed.latest).is_some())?;
     bench.run_for(AFTER)?;

@@ -16,7 +16,9 @@ fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Voi
     bench.run_for(Nanos(bench.pause_time(TO, SHORT).0 / 3))?;
     let sent = bench.pause(TO, &[(class, second)]);
     if sent.at_most_since(before).after(response_limit(bench)) > bench.pause_time(TO, SHORT) {
-        return Err(Void::Disturbed("the second XOFF was sent after the end of the first pause".into()));
+        return Err(Void::Disturbed(
+            "the tester was late: it sent the second XOFF after the end of the first pause".into(),
+        ));
     }
     let mut judgement = Judgement::new();
     let expected = Expected { class, stream, sent, time: bench.pause_time(TO, second) };
@@ -44,7 +46,9 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
         bench.run_for(Nanos(time.0 / 2))?;
         let next = bench.pause(TO, &[(class, SHORT)]);
         if next.at_most_since(last) > Nanos(time.0 * 3 / 4) {
-            return Err(Void::Disturbed("the tester refreshed the pause too late".into()));
+            return Err(Void::Disturbed(
+                "the tester was late: it refreshed the pause after more than three quarters".into(),
+            ));
         }
         last = next;
     }
@@ -106,7 +110,9 @@ pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.run_for(Nanos(time.0 / 4))?;
     let xon = bench.resume(TO, others);
     if xon.at_most_since(sent).0 > time.0 / 2 {
-        return Err(Void::Disturbed("the tester sent XON only in the second half of the pause".into()));
+        return Err(Void::Disturbed(
+            "the tester was late: it sent XON in the second half of the pause".into(),
+        ));
     }
     let mut judgement = Judgement::new();
     let expected = Expected { class, stream, sent, time };
