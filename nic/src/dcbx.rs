@@ -203,8 +203,8 @@ impl LldpHost {
         port.timer.next().min(port.table.next_expiry()).min(self.next_look)
     }
 
-    /// Applies `change` to the port's LLDP state. If `change` returns true, neighbors' announcements have changed: compares them with the
-    /// settings and publishes the one to follow. Logs after unlocking.
+    /// Applies `change` to the port's LLDP state. If `change` returns `(_, true)`, neighbors' announcements have changed: compares them
+    /// with the settings and publishes the one to follow. Logs after unlocking.
     fn update<T>(
         &mut self,
         now: Nanos,

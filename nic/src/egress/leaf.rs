@@ -31,7 +31,7 @@ impl Leaf {
         }
     }
 
-    /// Returns the first kind of queue that this kernel supports, by creating each in a new network namespace.
+    /// Returns the first kind of queue that this kernel supports; tries each in a new network namespace.
     ///
     /// # Errors
     /// Fails if the kernel supports neither kind, or CAP_SYS_ADMIN is missing.
