@@ -50,9 +50,9 @@ pub struct Cause {
     pub trigger: usize,
     /// Class whose queues are full: the paused one, a higher one, or the one that fills the shared pool.
     pub class: Class,
-    /// Congested egress port, or the port at which most bytes of a full ingress queue wait.
+    /// Egress port to blame: the congested one, or the one at which most bytes of the full ingress queue wait.
     pub culprit: Option<PortId>,
-    /// True if the culprit queue is itself paused by its peer.
+    /// True if the peer of the port to blame pauses that port's queue.
     pub relayed: bool,
 }
 
@@ -83,9 +83,9 @@ impl Cause {
 /// Numbers of pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Pauses whose culprit queue was unknown, or was not itself paused.
+    /// Pauses for which no egress queue was known to blame, or one that its own peer did not pause.
     pub own: [Counter; Trigger::COUNT],
-    /// Pauses whose culprit queue was itself paused, because congestion is further downstream.
+    /// Pauses blamed on an egress queue that its own peer paused, because congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 

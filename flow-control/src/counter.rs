@@ -106,7 +106,7 @@ const fn minute(now: u64) -> u64 {
 
 const DOUBLINGS: usize = 36;
 
-/// Index of the range that begins at 1,024 ns. The counts from there to 262 us fill one cache line.
+/// Index of the histogram range that begins at 1,024 ns. The counts from there to 262 us fill one cache line.
 const MICROSECOND: usize = 11;
 
 /// Histogram of durations in nanoseconds, with ranges that double in size. Each range has `STEPS` equal buckets; the
@@ -252,12 +252,12 @@ mod tests {
             assert_eq!(
                 bound(pair[0] + 1),
                 Some(pair[1]),
-                "a value above the previous bound is not in the next bucket"
+                "a value above the previous bound must be in the next bucket"
             );
             assert_eq!(
                 bound(pair[1]),
                 Some(pair[1]),
-                "a value equal to the bound of a bucket is in another bucket"
+                "a value equal to the bound of a bucket must be in that bucket"
             );
             assert!(pair[1] - pair[0] <= (pair[0] + 1).div_ceil(8));
         }

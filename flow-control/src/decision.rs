@@ -9,7 +9,7 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, RateStep};
 use crate::cause::Trigger;
 use crate::load::Margin;
 
-/// Change of occupancy by a frame of the policy's class. The buffer has already counted it.
+/// Change of occupancy by a frame of the policy's class, already counted by the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Event {
@@ -84,14 +84,14 @@ pub trait Occupancies {
 /// Custom flow-control policy of one class, for the ports of one worker.
 ///
 /// A class stays lossless if its policy requests XOFF no later than [`Occupancies::at_xoff`] and withdraws it no
-/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF from a port that is empty, because otherwise the
-/// peer stays paused.
+/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF from a port whose ingress queue is empty, because
+/// otherwise the peer stays paused.
 ///
 /// Its methods run for every frame: they must not allocate, block or read the clock.
 pub trait CustomPolicy: Debug + Send {
     /// Handles an event and appends intents. The switch counts and removes intents that it cannot execute:
     ///
-    /// * XOFF and XON for a class above the policy's own, and rates for any other class;
+    /// * XOFF and XON for a class above the policy's own, and rates for any class but its own;
     /// * intents for a missing port, another worker's port, or a port that may not send XOFF for the class;
     /// * rates at a peer that is not known to obey rates;
     /// * pauses of single flows.
@@ -101,11 +101,11 @@ pub trait CustomPolicy: Debug + Send {
     /// peer yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns for how many more frames and bytes `observe` need not be called with such an `event`, because they
-    /// change neither the policy nor its intents. By default, for none.
+    /// Returns how many further frames and bytes with such an `event` need not be passed to `observe`, because they
+    /// would change neither the policy nor its intents. Default: none.
     ///
-    /// For a leaving frame, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Each
-    /// margin must hold while both occupancies (egress and ingress) shrink.
+    /// A leaving frame causes [`Event::Dequeued`] and [`Event::Released`]: the smaller of their margins applies. A
+    /// returned margin must remain valid while both occupancies (egress and ingress) shrink.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

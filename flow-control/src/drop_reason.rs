@@ -20,8 +20,8 @@ pub enum DropReason {
     Isolated,
     /// Frame received by a LAG member on which LACP has not enabled receiving (collecting).
     NotCollecting,
-    /// Frame without an egress port: no other port of its VLAN has a link (and, in a group with LACP, has joined), or
-    /// flooding is off.
+    /// Frame without an egress port: flooding is off, or no other port of its VLAN has a link (a port of a LACP group
+    /// must also have joined it).
     NoDestination,
     /// Multicast frame to a group without a listener at another port, in a VLAN with snooping.
     NoListener,
@@ -59,8 +59,8 @@ pub enum DropReason {
     /// Frame without memory: no slot for a copy, no space for a tag, or over [`crate::settings::FLOOD_COPIES_MAX`]
     /// flooded copies.
     NoFrames,
-    /// Packet whose neighbour's MAC address is unresolved: lossless and not resolved in time, or lossy and beyond the
-    /// punt rate.
+    /// Packet whose neighbour's MAC address is unresolved: a lossless packet that waited too long, or a lossy one
+    /// beyond the punt rate (`[punt]`).
     Unresolved,
     /// Slow-path frame for the machine's kernel beyond the punt rate (`[punt]`).
     PuntLimit,

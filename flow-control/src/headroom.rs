@@ -1,7 +1,7 @@
 //! Headroom: memory beyond XOFF for frames that arrive after the decision to pause.
 //!
-//! Headroom is the sum of an upper bound for each delay, in order of time (802.1Q annex on PFC headroom, plus
-//! software):
+//! Headroom is the sum of an upper bound for each delay, listed in the order in which they occur (802.1Q annex on PFC
+//! headroom, plus software):
 //!
 //! | term | why bytes arrive meanwhile |
 //! |---|---|
@@ -38,7 +38,7 @@ const RESPONSE_QUANTA: [(u64, u64); 8] = [
 #[allow(missing_docs)] // the names say it
 pub struct Link {
     pub speed: BitRate,
-    /// Longest frame in bytes, without FCS and up to [`TAGS`] bytes of tags.
+    /// Longest frame in bytes, without FCS and tags (at most [`TAGS`] bytes).
     pub mtu_frame: u32,
     /// One-way delay of the cable.
     pub cable: Nanos,
@@ -82,7 +82,7 @@ impl Headroom {
         }
     }
 
-    /// Returns the terms of the headroom with their names, in order of time.
+    /// Returns the terms of the headroom with their names, in the order in which the delays occur.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [
@@ -215,7 +215,7 @@ mod tests {
             let frame_len = if small { 60 } else { mtu_frame + TAGS };
             let room = xoff + Headroom::of(&link).total().0;
             let held = held_at_worst(&link, Bytes(xoff), frame_len);
-            prop_assert!(held <= room, "peer sent {} bytes, but only {} bytes have room", held, room);
+            prop_assert!(held <= room, "the peer sent {} bytes, more than the {} that XOFF and headroom allow", held, room);
             if !small {
                 let frame = Bytes::of_frame(frame_len).0;
                 let counted = room * frame / Bytes::on_line(frame_len).0; // buffers count no preambles and gaps

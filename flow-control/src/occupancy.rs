@@ -8,8 +8,8 @@ use crate::prefetch::prefetch;
 /// Occupancies of queues, and flags of queues whose frames the watchdog drops.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, egress port and ingress port. A cache line has one egress port, so that only one worker writes
-    /// it.
+    /// Bytes by class, egress port and ingress port. Each cache line belongs to one egress port, so that only one
+    /// worker writes it.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[PortQueues]>,
 }
@@ -102,12 +102,12 @@ mod tests {
             (1..).zip(all()).for_each(|(number, at)| between(at).set(number));
             assert!(
                 (1..).zip(all()).all(|(number, at)| between(at).get() == number),
-                "two pairs of {ports} ports share a value"
+                "each pair of {ports} ports must have its own value"
             );
             occupancy.clear();
             assert!(
                 all().all(|at| between(at).get() == 0),
-                "occupancies of {ports} ports were not all cleared"
+                "all occupancies of {ports} ports must be cleared"
             );
         }
     }

@@ -31,7 +31,7 @@ pub struct Watchdog {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     settings: WatchdogSettings,
-    /// Time of the next check: for a storm by an unbroken pause, or for the end of a storm.
+    /// Time of the next check whether an unbroken pause is a storm, or a storm has ended.
     next_check: Nanos,
     window: Option<Window>,
 }
@@ -263,10 +263,10 @@ mod tests {
         assert_eq!(
             port.look(1_050, Some(10)),
             Some(Change::StormBegins),
-            "no storm one detection time after the pause began"
+            "the storm must begin one detection time after the pause"
         );
         assert_eq!(port.watchdog.stormed(), ONLY_3);
-        assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "check scheduled during the storm");
+        assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "no check may be scheduled during the storm");
     }
 
     #[test]
@@ -298,9 +298,9 @@ mod tests {
         port.pause(0, 1);
         port.pause(488, 1); // until 1,000 ns
         assert_eq!(port.watchdog.next_look(), Nanos(1_000));
-        assert_eq!(port.look(1_000, Some(0)), None, "storm although the pause has just ended");
+        assert_eq!(port.look(1_000, Some(0)), None, "no storm may begin, because the pause has just ended");
         port.pause(1_001, 65535);
-        assert_eq!(port.watchdog.next_look(), Nanos(2_001), "check not scheduled by the new pause");
+        assert_eq!(port.watchdog.next_look(), Nanos(2_001), "the new pause must schedule a check");
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
         port.expire(2_100);
         assert_eq!(port.watchdog.next_look(), Nanos(2_748));
         port.pause(2_500, 1); // until 3,012 ns
-        assert_eq!(port.look(2_748, None), None, "storm ended although the class is paused again");
+        assert_eq!(port.look(2_748, None), None, "the storm must not end while the class is paused again");
         port.expire(3_012);
         assert_eq!(port.look(3_711, None), None);
         assert_eq!(port.look(3_712, None), Some(Change::StormEnds));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_storm_that_begins_between_pauses_ends() {
+    fn storm_detected_after_its_last_pause_still_ends() {
         let mut port = paused_twice(0); // until 1,074 ns
         assert_eq!(port.look(1_090, Some(0)), Some(Change::StormBegins), "1,024 of 1,040 ns");
         assert_eq!(port.look(1_773, None), None);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_of_peer_ends_its_pause_storm() {
+    fn link_loss_ends_pause_storm_of_peer() {
         let mut port = Port::new();
         port.pause(0, 65535);
         port.look(1_000, Some(0));

@@ -10,9 +10,9 @@ use crate::ip::{ones_complement, words};
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Returns whether the checksum is unfinished: its field has only the sum of the pseudo-header. By chance, one in
-/// 65,536 finished checksums has this value. `None` without a TCP or UDP checksum among the first 96 bytes of the
-/// frame (`head`), and for fragments.
+/// Returns whether the frame's TCP or UDP checksum is unfinished: its field has only the sum of the pseudo-header. By
+/// chance, one in 65,536 finished checksums has this value. `None` if `head` (the first 96 bytes) has no such checksum,
+/// and for fragments.
 #[must_use]
 pub fn is_unfinished(header: &Header, head: &[u8]) -> Option<bool> {
     let packet = header.payload(head);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test] // proves: unfinished-checksums
-    fn checksum_equal_to_pseudo_header_is_unfinished() {
+    fn checksum_equal_to_pseudo_header_sum_is_unfinished() {
         const DONT_FRAGMENT: u16 = 0x4000;
         // Sum of the pseudo-header: addresses (0x0a09 + 1 + 0x0a09 + 2), protocol, and length behind the IP header.
         let sum = |protocol: u8, length: u16| 0x1415 + u16::from(protocol) + length;
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(judged(&ipv4(1, sum, length + 20, 0)), None, "ICMP");
         }
         assert_eq!(judged(&ipv4(UDP, 0, 100, 0)), None, "UDP without checksum");
-        assert_eq!(judged(&ipv4(TCP, sum(TCP, 0), 19, 0)), None, "length below that of the header");
+        assert_eq!(judged(&ipv4(TCP, sum(TCP, 0), 19, 0)), None, "total length below that of the IP header");
         let mut ipv6 = vec![2; 12];
         ipv6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 40, TCP, 64]);
         ipv6.extend([0xfd; 32]);

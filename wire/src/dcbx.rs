@@ -3,17 +3,17 @@
 
 use crate::units::{CLASSES, Class, ClassSet};
 
-/// First four bytes of this TLV: organization (IEEE 802.1) and subtype.
+/// First four bytes of an ETS TLV: organization (IEEE 802.1) and subtype.
 pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
 pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
-/// TLV of CIN, the first version of DCBX, which is recognized but not read.
+/// First four bytes of a TLV of CIN, DCBX's first version, which is recognized but not read.
 pub(super) const CIN: [u8; 4] = [0x00, 0x1b, 0x21, 1];
 pub(super) const CEE: [u8; 4] = [0x00, 0x1b, 0x21, 2];
 
 const WILLING: u8 = 1 << 7;
-/// Second flag. In ETS: the port has a credit-based shaper. In PFC: pauses cannot bypass MACsec.
+/// Second flag of a TLV. In ETS: the port has a credit-based shaper. In PFC: pauses cannot bypass MACsec.
 const SECOND: u8 = 1 << 6;
 
 /// Transmission selection algorithms.
@@ -123,7 +123,7 @@ impl PfcState {
     }
 }
 
-/// Fields that identify an [`Application`].
+/// Kinds of field that identify an [`Application`].
 pub mod selector {
     /// Application identified by EtherType.
     pub const ETHER_TYPE: u8 = 1;

@@ -74,7 +74,7 @@ mod tests {
             let ip = Ipv4Packet::new(&bytes[l3..]).unwrap();
             prop_assert_eq!(ip.get_checksum(), checksum(&ip));
             set(&mut bytes, &header, header.dscp.unwrap());
-            prop_assert_eq!(bytes, before, "packet differs after the old DSCP was restored");
+            prop_assert_eq!(bytes, before, "the packet must be unchanged after the old DSCP is restored");
         }
 
         #[test]

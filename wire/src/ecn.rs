@@ -81,8 +81,8 @@ mod tests {
             let mut expected = before;
             expected[l3 + 1] |= MASK;
             expected[l3 + 10..l3 + 12].copy_from_slice(&ip.get_checksum().to_be_bytes());
-            prop_assert_eq!(&bytes, &expected, "mark changed more than ECN bits and checksum");
-            prop_assert!(!mark(&mut bytes, &header), "marked frame is marked again");
+            prop_assert_eq!(&bytes, &expected, "a mark must change only ECN bits and checksum");
+            prop_assert!(!mark(&mut bytes, &header), "a marked frame must not be marked again");
         }
 
         #[test]

@@ -283,13 +283,13 @@ mod tests {
         bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         let (dst, src) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
         assert_eq!(key(&bytes[..38]), v4([5, 6]));
-        assert_eq!(key(&bytes[..37]), v4([0, 0]), "truncated ports are part of the flow");
+        assert_eq!(key(&bytes[..37]), v4([0, 0]), "truncated ports must not be part of the flow");
         assert_eq!(key(&bytes[..33]), FlowKey::L2 { src, dst, ether_type: 0x0800 });
         bytes[12..14].copy_from_slice(&[0x00, 0x40]);
         assert_eq!(
             key(&bytes),
             FlowKey::L2 { src, dst, ether_type: 0 },
-            "an 802.3 length counts as EtherType"
+            "an 802.3 length must not count as EtherType"
         );
     }
 
@@ -302,7 +302,10 @@ mod tests {
             for path in 0..paths {
                 let share = digests.iter().filter(|&&digest| digest % paths == path).count() as u64;
                 let even = 4096 / paths;
-                assert!(share.abs_diff(even) < even / 5, "{share} of 4,096 flows on path {path} of {paths}");
+                assert!(
+                    share.abs_diff(even) < even / 5,
+                    "path {path} of {paths} gets {share} of 4,096 flows; expected about {even}"
+                );
             }
         }
     }

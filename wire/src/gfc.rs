@@ -27,7 +27,7 @@ mod field {
 
 const MAGIC: [u8; 4] = *b"GFC1";
 
-/// Rate limits of classes in a frame.
+/// Rate limits of classes, as a PFC frame carries them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Rates {
@@ -46,7 +46,7 @@ impl Rates {
         self
     }
 
-    /// Parses the rates, if any, of `frame`, already parsed as `pfc`.
+    /// Parses the rates of `frame`, whose PFC fields are `pfc`; `None` if it carries no rates.
     ///
     /// # Errors
     /// Fails if the rates are malformed. The frame must then change nothing.
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(bytes[..18], MacControl::Pfc(Pfc::default()).encode(SRC)[..18]);
         assert!(
             bytes[16..34].iter().all(|&byte| byte == 0),
-            "a peer that does not know GFC would take the rate frame for a pause"
+            "a peer that does not know GFC must not take the rate frame for a pause"
         );
         assert_eq!(bytes[34..50], *b"GFC1\x88\0\0\0\0\x02\0\0\0\0\x12\x34");
         assert!(bytes[50..].iter().all(|&byte| byte == 0));
@@ -120,28 +120,32 @@ mod tests {
     fn malformed_rate_frame_is_refused() {
         let good = some().encode(SRC);
         assert_eq!(parse(&good[..50]), Ok(Some(some())));
-        assert_eq!(parse(&good[..49]), Err(MacControlError::Rates), "truncated time is accepted");
+        assert_eq!(parse(&good[..49]), Err(MacControlError::Rates), "a truncated time must be refused");
         assert_eq!(
             parse(&good[..38]),
             Err(MacControlError::Rates),
-            "frame that ends after its magic number is accepted"
+            "a frame that ends after its magic number must be refused"
         );
-        assert_eq!(parse(&good[..37]), Ok(None), "rates are read although the magic number is truncated");
+        assert_eq!(parse(&good[..37]), Ok(None), "no rates may be read after a truncated magic number");
         let with = |at: usize, value: u8| {
             let mut bytes = good;
             bytes[at] = value;
             parse(&bytes)
         };
         assert_eq!(with(43, 16).map(|rates| rates.unwrap().steps[3]), Ok(RateStep::MAX));
-        assert_eq!(with(43, 17), Err(MacControlError::Rates), "step below the lowest rate is accepted");
+        assert_eq!(with(43, 17), Err(MacControlError::Rates), "a step below the lowest rate must be refused");
         assert_eq!(
             with(42, 17),
             Ok(Some(some())),
-            "an invalid step is not ignored for a class outside the vector"
+            "an invalid step must be ignored for a class outside the vector"
         );
-        assert_eq!(with(39, 0xff), Ok(Some(some())), "reserved byte is not ignored");
-        assert_eq!(with(17, 1), Err(MacControlError::Rates), "frame with a pause and rates is accepted");
-        assert_eq!(with(37, b'2'), Ok(None), "the extension of another protocol is read as rates");
+        assert_eq!(with(39, 0xff), Ok(Some(some())), "the reserved byte must be ignored");
+        assert_eq!(
+            with(17, 1),
+            Err(MacControlError::Rates),
+            "a frame with a pause and rates must be refused"
+        );
+        assert_eq!(with(37, b'2'), Ok(None), "the extension of another protocol must not be read as rates");
     }
 
     explore! {

@@ -59,7 +59,7 @@ pub struct Layout {
     parts: u8,
 }
 
-const _: () = assert!(size_of::<Layout>() == 4, "the layout of a header field has more than 4 bytes");
+const _: () = assert!(size_of::<Layout>() == 4, "a `Layout` must have exactly 4 bytes");
 
 impl Layout {
     /// Layout of an unparsed frame.
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test] // proves: classification
-    fn cn_tag_is_parsed_and_skipped() {
+    fn cn_tag_is_parsed_and_headers_behind_it_are_read() {
         let ipv4 = [0x08, 0x00, 0x45, 26 << 2];
         for (tags, vlan) in [(&[][..], None), (&[0x81, 0x00, 0x60, 0x05], Some(Tci(0x6005)))] {
             let mut bytes = vec![2; 12];

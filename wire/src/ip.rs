@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(
             Packet::read(EtherTypes::Ipv4, &bytes[..20], 28).unwrap(),
             Ok(packet),
-            "packet refused although its IP header is complete"
+            "a packet with a complete IP header must be accepted"
         );
         let bytes = v6(FD | 1, FD | 2, 9, 17, 3);
         let packet = Packet {
@@ -330,12 +330,12 @@ mod tests {
             assert_eq!(
                 read4(&v4(on_no_wire, B, 9, 0, 0)),
                 Err(Unroutable::Martian),
-                "packet accepted from {on_no_wire:?}"
+                "a packet from {on_no_wire:?} must be refused"
             );
             assert_eq!(
                 read4(&v4(A, on_no_wire, 9, 0, 0)),
                 Err(Unroutable::Martian),
-                "packet accepted to {on_no_wire:?}"
+                "a packet to {on_no_wire:?} must be refused"
             );
         }
         // Class E (240.0.0.0/4) is accepted, because Linux routes it.
@@ -359,12 +359,12 @@ mod tests {
             assert_eq!(
                 read6(&v6(src, dst, 9, 17, 0)),
                 Err(Unroutable::Martian),
-                "packet accepted from {src:x} to {dst:x}"
+                "a packet from {src:x} to {dst:x} must be refused"
             );
         }
         assert!(
             read6(&v6(0, groups | 1, 255, 58, 0)).unwrap().stays_on_link,
-            "packet for duplicate address detection may leave its link"
+            "a packet for duplicate address detection must stay on its link"
         );
         let mapped = 0xffff_u128 << 32;
         for (src, is_mapped) in
@@ -373,19 +373,19 @@ mod tests {
             assert_eq!(
                 read6(&v6(src, FD, 9, 17, 0)) == Err(Unroutable::Martian),
                 is_mapped,
-                "wrong decision about a packet from {src:x}: only IPv4-mapped sources are invalid"
+                "a packet from {src:x} must be refused exactly if that source is IPv4-mapped"
             );
         }
     }
 
     #[test]
-    fn packets_stay_on_link_exactly_in_link_local_ranges() {
+    fn only_packets_with_link_local_addresses_stay_on_link() {
         let stays4 = |dst| {
             let back = read4(&v4(dst, A, 9, 0, 0)).map(|packet| packet.stays_on_link);
             let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "{dst:?} is link-local as source, but not as destination, or the reverse"
+                "{dst:?} must be link-local both as source and as destination, or neither"
             );
             stays
         };
@@ -404,7 +404,7 @@ mod tests {
             let stays = read6(&v6(FD | 1, top << 112 | 5, 9, 17, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "prefix {top:x} is link-local as source, but not as destination, or the reverse"
+                "prefix {top:x} must be link-local both as source and as destination, or neither"
             );
             stays
         };
@@ -449,8 +449,8 @@ mod tests {
 
     #[test] // proves: routing
     fn zero_checksum_after_ttl_decrement_matches_kernel() {
-        // With this identification field, the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, the other
-        // form of zero.
+        // With this identification field, the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, which in
+        // ones' complement is another form of zero.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

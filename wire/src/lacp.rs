@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Start of a frame that scapy composed; the rest is zero.
+    /// Start of an LACP frame composed by scapy, a packet tool. Its other bytes are zero.
     const SCAPY: [u8; 58] = [
         0x01, 0x80, 0xc2, 0, 0, 2, 2, 0, 0, 0, 0, 0x0a, 0x88, 0x09, 1, 1, 1, 20, 0x80, 0, 2, 0, 0, 0, 0, 1,
         0, 7, 0, 0xff, 0, 3, 0x3d, 0, 0, 0, 2, 20, 0x12, 0x34, 2, 0, 0, 0, 0, 2, 0, 9, 0x80, 1, 0, 5, 0x0f,

@@ -17,7 +17,7 @@ mod field {
     use std::ops::Range;
 
     pub const OPCODE: Range<usize> = 0..2;
-    /// Class-enable vector; its high byte is reserved.
+    /// Low byte of the class-enable vector, whose high byte is reserved.
     pub const CLASSES: usize = 3;
     pub const TIMES: Range<usize> = 4..20;
     pub const PAUSE_TIME: Range<usize> = 2..4;
@@ -243,7 +243,7 @@ mod tests {
     fn pfc_frame_with_zero_times_resumes_all_classes() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0xff;
-        let Ok(MacControl::Pfc(pfc)) = parse(&bytes) else { panic!("PFC frame parsed as another kind") };
+        let Ok(MacControl::Pfc(pfc)) = parse(&bytes) else { panic!("a PFC frame must be parsed as `Pfc`") };
         assert_eq!(pfc.classes, ClassSet::ALL);
         assert!(pfc.iter().all(|(_, time)| time == Quanta(0)));
     }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_disabled_class_is_ignored() {
+    fn pause_time_of_disabled_class_is_ignored() {
         let mut bytes = xoff(3, 7).encode(SRC);
         bytes[18..24].fill(0xff);
         bytes[26..34].fill(0xff);

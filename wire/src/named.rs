@@ -42,7 +42,7 @@ macro_rules! named {
         const _: () = {
             let mut place = 0;
             while place < $type::COUNT {
-                assert!($type::ALL[place].index() == place, "the list of names has another order than the variants of the enum");
+                assert!($type::ALL[place].index() == place, "the list of names must have the order of the enum's variants");
                 place += 1;
             }
         };

@@ -30,7 +30,7 @@ mod field {
     pub const CLASS: usize = 39;
     pub const COUNT: Range<usize> = 40..42;
     pub const FLOWS: usize = 42;
-    /// Bytes of a flow's family, protocol and ports.
+    /// Length in bytes of a flow's family, protocol and ports.
     pub const FLOW_HEAD: usize = 6;
 }
 
@@ -55,7 +55,7 @@ pub struct FlowPause<'a> {
 }
 
 impl<'a> FlowPause<'a> {
-    /// Parses the flow list, if any, of `frame`, already parsed as `pfc`.
+    /// Parses the flow list of `frame`, whose PFC fields are `pfc`; `None` if it carries no list.
     ///
     /// # Errors
     /// Fails if the list is malformed. The frame must then pause nothing.
@@ -66,7 +66,7 @@ impl<'a> FlowPause<'a> {
         FlowPause::read(pfc, frame).map(Some).ok_or(MacControlError::FlowList)
     }
 
-    /// Parses the flow list of a MAC control frame, if any.
+    /// Parses the flow list of a MAC control frame; `None` if it carries none.
     ///
     /// # Errors
     /// Fails if the frame must pause nothing.
@@ -242,7 +242,7 @@ mod tests {
     fn flow_pause_bytes_match_documentation() {
         let bytes = frame(Operation::Pause(Quanta(0x1234)), C3, &[v4(0xc001)]);
         let plain = MacControl::Pfc(Pfc::default().with(C3, Quanta(0x1234))).encode(SRC);
-        assert_eq!(bytes[..34], plain[..34], "frame differs from plain PFC before the padding");
+        assert_eq!(bytes[..34], plain[..34], "before its padding, the frame must equal plain PFC");
         let expected = [
             0x4f, 0x46, 0x43, 0x31, // OFC1
             1, 3, 0, 1, // pause, class, count
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test] // proves: ofc-flows
-    fn plain_peer_reads_flow_pause_as_class_pause() {
+    fn peer_without_ofc_reads_flow_pause_as_class_pause() {
         let plain = |bytes: &[u8]| MacControl::parse(&Header::parse(bytes).unwrap(), bytes).unwrap();
         let pause = frame(Operation::Pause(Quanta(99)), C3, &[v4(1)]);
         assert_eq!(plain(&pause), MacControl::Pfc(Pfc::default().with(C3, Quanta(99))));
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(
             parse(&bytes[..38]),
             Err(MacControlError::FlowList),
-            "frame that ends after its magic number is accepted"
+            "a frame that ends after its magic number must be refused"
         );
     }
 
@@ -306,7 +306,7 @@ mod tests {
             assert_eq!(
                 parse(&bytes),
                 Err(MacControlError::FlowList),
-                "frame with byte {at} = {value} is accepted"
+                "a frame with byte {at} = {value} must be refused"
             );
         };
         refused(17, 0); // the class is not enabled

@@ -10,7 +10,7 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
-    /// Limits that replace `max` (bytes) and `frames_max` once the queue is empty.
+    /// New limits (bytes, frames) that replace `max` and `frames_max` once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
     /// True if the shared egress limits do not apply to this queue.
@@ -20,7 +20,7 @@ pub(super) struct EgressQueue {
     pooled_frames: u32,
 }
 
-const _: () = assert!(size_of::<EgressQueue>() == 64, "an egress queue does not fill one cache line");
+const _: () = assert!(size_of::<EgressQueue>() == 64, "an egress queue must fill exactly one cache line");
 
 impl EgressQueue {
     pub(super) const fn new(class: &ClassSettings, exempt: bool, is_lossy: bool) -> EgressQueue {

@@ -22,8 +22,8 @@ impl LossyUse {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Returns how much more a queue of `held` bytes may take: half of the difference between the free pool and `held`.
-    /// The free pool limits the queue's length, and each added byte also shrinks the pool.
+    /// Returns how much a queue of `held` bytes may still take. A queue may be as long as the free pool, and each added
+    /// byte shrinks the pool: half of their difference remains.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

@@ -188,7 +188,7 @@ impl Buffer {
         counters.headroom_bytes.set(queue.headroom_used().0);
     }
 
-    /// Returns whether the ingress queue is at XOFF, or the pool may lack headroom for its next frame.
+    /// Returns whether the ingress queue is at XOFF, or its next frame might find no headroom in the pool.
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
@@ -312,8 +312,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether a frame's copies for `ports` fit into the shared egress limit. Also true if no queued bytes
-    /// count there: waiting could make no space.
+    /// Returns whether a frame's copies for `ports` fit into the shared egress limit. Also true while no queued byte
+    /// counts against the limit, because waiting would free nothing.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -324,7 +324,7 @@ impl Buffer {
         !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
     }
 
-    /// Returns how many of `size` bytes exceed the egress queue's reserve.
+    /// Returns how many of `size` additional bytes would exceed the egress queue's reserve.
     #[inline]
     pub fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)

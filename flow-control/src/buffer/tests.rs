@@ -527,7 +527,7 @@ fn reported_margin_of_queue_ends_one_frame_below_xoff_limit() {
 }
 
 #[test] // proves: batches
-fn frames_up_to_reported_margin_stay_below_falling_xoff() {
+fn frames_within_margin_stay_below_xoff_as_pool_fills() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);

@@ -14,7 +14,7 @@ use super::flows::{Flows, NO_FLOW};
 const NOWHERE: u32 = u32::MAX;
 /// Bytes of a buffer unit (section V of the QCN paper). Random sampling weights frames by their units.
 const UNIT_LEN: u64 = 256;
-/// Maximum number of random picks of a frame. The last picked frame is blamed, whatever its size.
+/// Maximum random picks for a sample. If none is accepted, the last picked frame is blamed, whatever its size.
 const PICKS_MAX: u32 = 32;
 
 /// Returns a digest of the frame's flow: of its source and CN-TAG, or without a CN-TAG, of its 5-tuple or addresses.
@@ -49,7 +49,7 @@ impl SlotTable {
     }
 }
 
-/// Memory in bytes per frame slot: in the shared slot table, and in each congestion point.
+/// Memory in bytes per frame slot: (in the table that all congestion points share, in each congestion point).
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
 #[derive(Clone, Debug)]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test] // proves: qcn; section IV-B: "the flow with the highest occupancy in the buffer monitored"
-    fn culprit_is_flow_with_most_bytes() {
+    fn flow_with_most_queued_bytes_is_blamed() {
         let (mut queued, mut slots) = frames_of(&[1, 2, 2, 1, 2]);
         assert_eq!(queued.largest_flow(&slots), Some(4), "largest flow is not flow 2");
         queued.leave(&mut slots, 4, SIZE);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test] // proves: qcn; section IV-B: P_n = q_n / q, in bytes: slot 0 occupies 6 units, the others one each
-    fn random_culprit_is_proportional_to_occupancy() {
+    fn flow_is_blamed_in_proportion_to_its_queued_bytes() {
         let (queued, _) = frames_of(&[0; 7]);
         let size = |slot| if slot == 0 { Bytes(1_500) } else { Bytes(64) };
         let mut rng = fastrand::Rng::with_seed(9);
@@ -158,7 +158,7 @@ mod tests {
         let hits = (0..12_000).filter(|_| hit() == 0).count();
         assert!(
             (5_700..6_300).contains(&hits),
-            "flow with half of the buffer units was picked in {hits} of 12,000 samples"
+            "a flow with half of the buffer units must be picked in about half of 12,000 samples, not in {hits}"
         );
     }
 
@@ -188,7 +188,7 @@ mod tests {
                     queued.leave(&mut slots, slot, SIZE);
                     there.retain(|other| *other != slot);
                 } else {
-                    queued.enter(&mut slots, slot, SIZE, || unreachable!("flow computed although flows are not counted"));
+                    queued.enter(&mut slots, slot, SIZE, || unreachable!("no flow may be computed while flows are not counted"));
                     there.push(slot);
                 }
                 let mut occupied = queued.occupied.clone();

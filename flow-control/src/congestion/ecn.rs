@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(
             (share(9_999), share(10_000)),
             (0, 0),
-            "frames are marked although the queue does not exceed the minimum"
+            "no frame may be marked while the queue does not exceed the minimum"
         );
         assert!(
             (900..1_100).contains(&share(15_000)),
@@ -51,7 +51,7 @@ mod tests {
             "{} of 10,000 frames are marked just below the maximum; expected a fifth",
             share(19_999)
         );
-        assert_eq!(share(20_000), 10_000, "some frames are not marked at the maximum");
+        assert_eq!(share(20_000), 10_000, "every frame must be marked at the maximum");
     }
 
     #[test]
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test] // proves: ecn
-    fn same_seed_marks_identical_frames_with_ecn() {
+    fn ecn_marks_same_frames_when_seed_is_same() {
         let run = |seed| {
             let mut rng = Rng::with_seed(seed);
             (0..64).map(|_| is_congested(&SETTINGS, Bytes(19_999), &mut rng)).collect::<Vec<_>>()

@@ -106,7 +106,7 @@ mod tests {
     use xoff_explore::explore;
 
     #[test]
-    fn culprit_is_lowest_index_among_equally_large_flows() {
+    fn of_equally_large_flows_lowest_index_counts_as_largest() {
         let mut flows = Flows::new(4);
         assert_eq!(flows.largest(), None);
         let (a, b) = (flows.add(10, Bytes(100)), flows.add(20, Bytes(100)));
@@ -132,7 +132,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn bytes_per_flow_match_reference_map(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
+        fn bytes_counted_per_flow_match_reference_map(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
             let mut flows = Flows::new(16);
             let mut counted: HashMap<u64, (u16, Vec<u64>)> = HashMap::new();
             for (size, (digest, comes)) in (1u64..).zip(steps) {

@@ -130,11 +130,15 @@ mod tests {
         let mut point = point(&EXACT);
         let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("due");
         assert_eq!((first.offset, first.delta), (10_000, 70_000));
-        // The feedback is (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5, rounded down.
+        // Qoff is 10,000 bytes, Qdelta 70,000, Qeq 60,000, w 2: (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5.
         assert_eq!((first.feedback, first.notify), (31, true));
         let second = arrive(&mut point, &EXACT, 150_000, 66_000).expect("due");
         assert_eq!((second.offset, second.delta), (6_000, -4_000));
-        assert_eq!((second.feedback, second.notify), (0, false), "Fb = 6,000 - 8,000 counts as congestion");
+        assert_eq!(
+            (second.feedback, second.notify),
+            (0, false),
+            "a negative Fb (6,000 - 2 x 4,000) must not count as congestion"
+        );
     }
 
     #[test] // proves: qcn; one below, at: one 63rd of Qeq x (2w + 1) is 4761.9 bytes

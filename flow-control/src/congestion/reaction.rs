@@ -110,13 +110,13 @@ impl ReactionPoint {
     #[inline]
     #[must_use]
     pub fn rate(&self) -> BitRate {
-        BitRate::new(self.current).expect("the current rate is zero or above 1.6 Tb/s")
+        BitRate::new(self.current).expect("the current rate must be from 1 bit/s to 1.6 Tb/s")
     }
 
     /// Returns the target layer-1 rate.
     #[must_use]
     pub fn target(&self) -> BitRate {
-        BitRate::new(self.target).expect("the target rate is zero or above 1.6 Tb/s")
+        BitRate::new(self.target).expect("the target rate must be from 1 bit/s to 1.6 Tb/s")
     }
 
     /// Returns the phase of the rate limiter.
@@ -133,7 +133,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Reduces the rate by a CNM; zero feedback has no effect.
+    /// Reduces the rate after a CNM with this feedback; zero has no effect.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         let feedback = u64::from(feedback.min(FEEDBACK_MAX));
         if feedback == 0 {
@@ -150,7 +150,7 @@ impl ReactionPoint {
         self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };
     }
 
-    /// Counts bytes that the flow sent; ended byte cycles raise the rate.
+    /// Counts bytes that the flow sent; the end of a byte cycle raises the rate.
     pub fn sent(&mut self, bytes: Bytes) {
         if !self.is_limited {
             return;
@@ -164,7 +164,7 @@ impl ReactionPoint {
         self.raise();
     }
 
-    /// Advances the limiter to `now`; ended time cycles raise the rate.
+    /// Advances the limiter to `now`; each time cycle that ends raises the rate.
     pub fn advance(&mut self, now: Nanos) {
         while self.is_limited && self.time.rest <= now.0 {
             self.time.ended += 1;

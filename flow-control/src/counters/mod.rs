@@ -33,9 +33,9 @@ pub struct Counters {
 pub struct PortCounters {
     pub classes: [ClassCounters; CLASSES],
     pub pause_frames_sent: Counter,
-    /// PFC frames with rates (GFC) sent; not in [`PortCounters::pause_frames_sent`].
+    /// Sent PFC frames that carry rates (GFC); not in [`PortCounters::pause_frames_sent`].
     pub rate_frames_sent: Counter,
-    /// PFC frames with rates (GFC) obeyed; also in [`PortCounters::pfc_frames_received`].
+    /// Obeyed PFC frames that carry rates (GFC); also in [`PortCounters::pfc_frames_received`].
     pub rate_frames_received: Counter,
     pub pfc_frames_received: Counter,
     pub pause_frames_received: Counter,
@@ -104,7 +104,7 @@ pub struct ClassCounters {
     pub headroom_watermark: Counter,
     /// Maximum bytes received during one pause by this switch, counted from the decision to pause.
     pub after_xoff_max: Counter,
-    /// Longest time (ns) from a sent XOFF to a frame of the class, including times in which the switch did not poll.
+    /// Longest time (ns) from a sent XOFF to the receipt of a frame of its class, including times without polls.
     pub response_max: Counter,
     pub egress_bytes: Counter,
     pub egress_watermark: Counter,
@@ -117,7 +117,7 @@ pub struct ClassCounters {
     /// ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time (driver's clock, ns) of the first loss of a frame received here because a queue or memory was full, or
+    /// Time (ns, switch's clock) at which a frame received here was first lost because a queue or memory was full, or
     /// zero.
     pub first_loss: Counter,
     /// Frames received within the time limit after an XOFF, but beyond the bytes that an obedient peer may still send.
@@ -139,13 +139,13 @@ pub struct ClassCounters {
     pub rate_obeyed: Counter,
     /// Total duration (ns) of finished pauses of the peer by this switch.
     pub held_nanos: Counter,
-    /// Start (driver's clock, ns) of the current pause of the peer by this switch, or zero.
+    /// Start (ns, switch's clock) of the current pause of the peer by this switch, or zero.
     pub held_since: Counter,
     /// Cause of the last pause of the peer by this switch, as a packed [`crate::cause::Cause`], or zero.
     pub held_cause: Counter,
     /// Total duration (ns) of finished pauses of this switch by the peer.
     pub paused_nanos: Counter,
-    /// Start (driver's clock, ns) of the current pause of this switch by the peer, or zero.
+    /// Start (ns, switch's clock) of the current pause of this switch by the peer, or zero.
     pub paused_since: Counter,
     pub qcn_samples: Counter,
     /// Quantized feedback of the last QCN sample (0..=63).
@@ -159,7 +159,7 @@ pub struct ClassCounters {
     /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
     pub storms: Counter,
-    /// Start of the class's current pause storm (driver's clock, ns), or zero.
+    /// Start (ns, switch's clock) of the class's current pause storm, or zero.
     pub storm_since: Counter,
     pub storm_nanos: Counter,
     /// Frames sent during pause storms; updated at each pause frame.
@@ -167,7 +167,7 @@ pub struct ClassCounters {
     pub last_storm: StormCounters,
     /// Pipeline halts because this egress queue was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
-    /// Start of the current pipeline halt (driver's clock, ns), or zero.
+    /// Start (ns, switch's clock) of the current pipeline halt, or zero.
     pub halted_since: Counter,
     pub halted_nanos: Counter,
     pub held_durations: Histogram,
@@ -192,9 +192,9 @@ pub struct FlowCounters {
 /// Pause storm, with values of other counters at its detection.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
-    /// Time of the storm's detection (driver's clock, ns).
+    /// Time (ns, switch's clock) at which the storm was detected.
     pub began: Counter,
-    /// Duration (ns); zero while the storm lasts.
+    /// Duration of the storm (ns); zero while it lasts.
     pub nanos: Counter,
     /// [`DropReason::PausedDiscard`] drops before the storm was detected.
     pub dropped_before: Counter,
@@ -206,15 +206,15 @@ pub struct StormCounters {
 
 const _: () = assert!(
     offset_of!(ClassCounters, egress_bytes) == 64,
-    "egress counters do not begin at the second cache line"
+    "egress counters must begin at the second cache line"
 );
 const _: () = assert!(
     (offset_of!(ClassCounters, queueing_delay) + Histogram::USUAL) % 64 == 0,
-    "usual queueing delays do not begin at a cache line"
+    "the counts of usual queueing delays must begin at a cache line"
 );
 
 impl ClassCounters {
-    /// Returns how many dropped frames could have been forwarded ([`DropKind::Lost`]).
+    /// Returns the number of lost frames: dropped, although they could have been forwarded ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
@@ -315,7 +315,7 @@ impl Counters {
         })
     }
 
-    /// Ends counted pauses, storms and halts, and resets gauges, because a restarted switch reuses the counters.
+    /// Prepares the counters for reuse by a restarted switch: ends pauses, storms and halts, and zeroes gauges.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));

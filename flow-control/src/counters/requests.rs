@@ -55,13 +55,13 @@ impl RateRequests {
 pub struct ShadowCounters {
     pub xoff: Counter,
     pub held_nanos: Counter,
-    /// Start of the pause that the shadow policy requests now (driver's clock, ns), or zero.
+    /// Start (ns, switch's clock) of the pause that the shadow policy requests now, or zero.
     pub held_since: Counter,
     pub flows: FlowRequests,
     pub rate: RateRequests,
     /// Frames received here and lost because a queue or memory was full, while the shadow policy requested no pause.
     pub lost: Counter,
-    /// Time of the first loss in `lost` (driver's clock, ns), or zero.
+    /// Time (ns, switch's clock) of the first loss in `lost`, or zero.
     pub first_loss: Counter,
     pub refused: Counter,
 }

@@ -84,7 +84,7 @@ impl Held {
         announced
     }
 
-    /// Schedules an XON for `class`, which the peer may treat as paused, unless this switch pauses it.
+    /// Schedules an XON for `class`, because the peer may treat it as paused. None is sent while this switch pauses it.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
@@ -160,7 +160,7 @@ mod tests {
     fn pause_frame_carries_changed_and_paused_classes() {
         let mut held = Held::new(Nanos(100));
         assert!(held.xoff(Nanos(0), class(3)));
-        assert!(!held.xoff(Nanos(1), class(3)), "second XOFF counts as a new pause");
+        assert!(!held.xoff(Nanos(1), class(3)), "a second XOFF must not count as a new pause");
         let first = held.announce(Nanos(1)).unwrap();
         assert_eq!(first, Announcement { xoff: set(&[3]), ..Announcement::default() });
         assert!(!held.due());
@@ -188,14 +188,14 @@ mod tests {
         held.xoff(Nanos(0), class(3));
         held.announce(Nanos(0));
         held.suspect(class(3));
-        assert!(!held.due(), "XON due although this switch still pauses the class");
+        assert!(!held.due(), "no XON may be due while this switch still pauses the class");
         held.suspect(class(4));
         let announcement = held.announce(Nanos(1)).unwrap();
         assert_eq!(announcement, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
     }
 
     #[test]
-    fn possibly_paused_class_gets_xon_when_its_unsent_pause_ends() {
+    fn unsent_pause_ends_with_xon_if_peer_may_hold_class_paused() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.suspect(class(3));
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(
             held.announce(Nanos(1)).unwrap().xon,
             set(&[3]),
-            "no XON for the class that the peer may still hold paused"
+            "the class that the peer may still hold paused must get an XON"
         );
         assert!(!held.due());
     }
@@ -229,7 +229,7 @@ mod tests {
         held.xon(Nanos(10), class(4));
         let anew = held.announce(Nanos(20)).unwrap();
         assert_eq!(anew, Announcement { xoff: set(&[3]), ..Announcement::default() });
-        assert_eq!(held.since(class(3)), Some(Nanos(0)), "link loss moved the start of the pause");
+        assert_eq!(held.since(class(3)), Some(Nanos(0)), "link loss must not move the start of the pause");
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub struct Paused {
     defied: ClassSet,
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Begin and end of each pause. Boxed to keep this struct small.
+    /// Times of each class's pauses. Boxed to keep this struct small.
     times: Box<[Times; CLASSES]>,
 }
 
@@ -93,7 +93,8 @@ impl Paused {
         self.classes
     }
 
-    /// Returns paused classes that do not [defy](Paused::defy) the pause. Call [`Paused::expire`] first.
+    /// Returns paused classes that must not send, as they do not [defy](Paused::defy) the pause. Call
+    /// [`Paused::expire`] first.
     #[inline]
     #[must_use]
     pub const fn blocked(&self) -> ClassSet {
@@ -215,7 +216,11 @@ mod tests {
             paused.receive(Nanos(0), C3, &times(first));
             paused.receive(Nanos(512), C3, &times(last));
             assert_eq!(paused.next_expiry(), Nanos(512 + u64::from(last) * 512));
-            assert_eq!(paused.since(class(3)), Some(Nanos(0)), "second pause time began another pause");
+            assert_eq!(
+                paused.since(class(3)),
+                Some(Nanos(0)),
+                "a second pause time must not begin another pause"
+            );
         }
     }
 
@@ -254,7 +259,11 @@ mod tests {
         paused.defy(class(3), true);
         assert_eq!((paused.classes(), paused.blocked()), (ClassSet(0b1_1000), ClassSet(0b1_0000)));
         paused.receive(Nanos(5), C3, &times(20));
-        assert_eq!(paused.blocked(), ClassSet(0b1_0000), "refresh blocked a class that defies pauses");
+        assert_eq!(
+            paused.blocked(),
+            ClassSet(0b1_0000),
+            "a refresh must not block a class that defies pauses"
+        );
         assert_eq!(paused.expire(Nanos(5120)).classes, ClassSet(0b1_0000));
         paused.defy(class(3), false);
         assert_eq!(paused.blocked(), C3);
@@ -279,15 +288,15 @@ mod tests {
         let mut obey = |now, bytes: &[u8]| {
             let header = Header::parse(bytes).unwrap();
             let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&header, bytes) else {
-                panic!("PFC frame parsed as another kind")
+                panic!("a PFC frame must be parsed as `Pfc`")
             };
             spine.receive(Nanos(now), pfc.classes, &pfc.times);
             (spine.classes(), spine.next_expiry())
         };
         let (paused, until) = obey(0, &frame);
-        assert_eq!(paused, ClassSet(1 << 3), "pause does not hold class 3 alone");
-        assert_eq!(until, Nanos(83_885), "pause does not last about 83.9 us");
+        assert_eq!(paused, ClassSet(1 << 3), "the pause must hold class 3 alone");
+        assert_eq!(until, Nanos(83_885), "the pause must last about 83.9 us");
         let (paused, until) = obey(50_000, &frame_with(0));
-        assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "zero quanta did not resume the class");
+        assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "zero quanta must resume the class");
     }
 }

@@ -201,7 +201,7 @@ mod tests {
         let first = rates.announce(Nanos(0), Quanta(9));
         assert_eq!(first, Rates { time: Quanta(9), ..Rates::default() }.with(C3, step(1)));
         rates.set(C3, step(1));
-        assert!(!rates.due(), "rate frame due although nothing changed");
+        assert!(!rates.due(), "no rate frame may be due unless a rate changed");
         rates.set(C4, step(2));
         assert_eq!(rates.announce(Nanos(10), Quanta(9)), first.with(C4, step(2)));
         rates.set(C3, RateStep::FULL);
@@ -234,7 +234,7 @@ mod tests {
         rates.advance(Nanos(100));
         rates.set(C3, step(2));
         rates.set(C3, step(1));
-        assert!(rates.due(), "no refresh is due, although the limit would expire at the peer");
+        assert!(rates.due(), "a refresh must be due, because the limit would expire at the peer");
         rates.announce(Nanos(101), Quanta(9));
         assert_eq!((rates.due(), rates.next_refresh()), (false, Nanos(201)));
     }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(
             kept.receive(Nanos(0), ClassSet(0b1000), &rates),
             ClassSet(0b1000),
-            "class 4 counts as changed although it is not obeyed"
+            "class 4 must not count as changed, because its rates are not obeyed"
         );
         assert_eq!(kept.rate(C3), Some(BitRate::from_mbps(250)));
         assert_eq!((kept.rate(C4), kept.next_expiry()), (None, Nanos(5_120)));

@@ -2,7 +2,8 @@
 //!
 //! Headroom ([`crate::headroom`]) sets two limits: bytes, and the time in which the line carries them. More bytes
 //! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that the
-//! peer stops late or never. For one time limit after a stall beyond its budget, this switch does not blame the peer.
+//! peer stops late or never. After this switch stalled beyond its budget, it does not blame the peer for one such time
+//! limit.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -19,7 +20,7 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Received frames of a paused class, compared with an obedient peer's limits.
+/// Comparison of a paused class's received frames with the limits of an obedient peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Judgement {
@@ -52,7 +53,7 @@ impl Response {
         }
     }
 
-    /// Applies a newly declared peer's limits. If they differ, the peer is not blamed during current pauses.
+    /// Applies the limits of changed port settings. If they differ, the peer is not blamed during current pauses.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -80,8 +81,8 @@ impl Response {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of this switch's last
-    /// stall beyond its budget.
+    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the time at which this switch's
+    /// last stall beyond its budget ended.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);

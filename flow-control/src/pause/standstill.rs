@@ -117,18 +117,18 @@ mod tests {
         look_on(&mut standstill, 2, C5);
         assert_eq!(standstill.classes(), ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 1, C5);
-        assert_eq!(standstill.classes(), C5, "classes 3 and 5 do not have separate results");
+        assert_eq!(standstill.classes(), C5, "classes 3 and 5 must have separate results");
         look_on(&mut standstill, LOOKS - 3, C3);
         assert_eq!(
             standstill.classes(),
             NO_CLASS,
-            "a class that could send at three samples counts as long paused"
+            "a class that could send at three samples must not count as long paused"
         );
         look_on(&mut standstill, 1, C3);
         assert_eq!(
             standstill.classes(),
             C3,
-            "a class that could send at only two samples does not count as long paused"
+            "a class that could send at only two samples must count as long paused"
         );
     }
 
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(
             standstill.next_look(),
             Nanos(7) + PERIOD_MIN,
-            "refresh of the pause delayed the next sample"
+            "a refresh of the pause must not delay the next sample"
         );
         look_on(&mut standstill, 1, C3);
         look_on(&mut standstill, LOOKS - 1, NO_CLASS);
@@ -151,7 +151,11 @@ mod tests {
         assert_eq!(standstill.next_look(), Nanos::NEVER);
         standstill.pauses_changed(Nanos::from_secs(9), C3);
         look_on(&mut standstill, LOOKS - 1, C3);
-        assert_eq!(standstill.classes(), NO_CLASS, "new pause continued the samples of an earlier one");
+        assert_eq!(
+            standstill.classes(),
+            NO_CLASS,
+            "a new pause must not continue the samples of an earlier one"
+        );
     }
 
     #[test]
@@ -181,11 +185,11 @@ mod tests {
         {
             assert!(
                 !is_found(cycle * 9 / 10, cycle),
-                "a class unpaused for a tenth of each {cycle} ns counts as long paused"
+                "a class unpaused for a tenth of each {cycle} ns must not count as long paused"
             );
             assert!(
                 is_found(cycle - cycle / 1_000, cycle),
-                "a class unpaused for a thousandth of each {cycle} ns is not long paused"
+                "a class unpaused for a thousandth of each {cycle} ns must count as long paused"
             );
         }
     }

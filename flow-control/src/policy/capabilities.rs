@@ -26,7 +26,7 @@ impl Capabilities {
         Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Removes intents of class `by`'s policy that cannot be executed; returns their number.
+    /// Removes those intents of class `by`'s policy that the switch cannot execute; returns their number.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));
@@ -100,18 +100,18 @@ mod tests {
             assert_eq!(
                 CLASSES.map(|class| allowed(4, xoff(port, class))),
                 expected,
-                "wrong XOFFs allowed at port {port}"
+                "port {port}: XOFF must be allowed only at port 0, and there only for lossless classes"
             );
             assert_eq!(
                 CLASSES.map(|class| allowed(4, xon(port, class))),
                 expected,
-                "wrong XONs allowed at port {port}"
+                "port {port}: XON must be allowed only at port 0, and there only for lossless classes"
             );
         }
         assert_eq!(
             CLASSES.map(|class| allowed(3, xoff(0, class))),
             [false, true, false],
-            "policy of class 3 may pause another class"
+            "of classes 0 (lossy), 3 and 4, the policy of class 3 may pause only class 3"
         );
     }
 
@@ -122,12 +122,12 @@ mod tests {
             assert_eq!(
                 allowed(3, by(Trigger::Egress(PortId(port)))),
                 is_port,
-                "wrong filtering of an XOFF that blames port {port} (`Egress`)"
+                "an XOFF that blames port {port} (`Egress`) must be kept exactly if that port exists"
             );
             assert_eq!(
                 allowed(3, by(Trigger::TableFull(PortId(port)))),
                 is_port,
-                "wrong filtering of an XOFF that blames port {port} (`TableFull`)"
+                "an XOFF that blames port {port} (`TableFull`) must be kept exactly if that port exists"
             );
         }
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn custom_policy_may_limit_only_own_class_at_gfc_peers() {
         let rate = |port, class| Intent::Rate { port: PortId(port), class, step: RateStep::FULL };
-        assert!(!allowed(3, rate(0, CLASSES[1])), "rate requested from a peer without GFC");
+        assert!(!allowed(3, rate(0, CLASSES[1])), "no rate may be requested from a peer without GFC");
         let capabilities = Capabilities::new(&[PortSettings { gfc_peer: true, ..port(0) }], |_| true);
         let of = |by: usize, class: usize| {
             capabilities.restrict(Class::ALL[by], &mut vec![rate(0, Class::ALL[class])]) == 0

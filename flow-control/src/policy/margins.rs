@@ -64,11 +64,15 @@ impl SparedPair {
         }
         assert_eq!(
             wants, wanted,
-            "without events inside its margin the policy decides otherwise (left) than with them (right): {step:?} of {size} bytes from port {from} to {to}, inside: {is_spared}"
+            "a policy without the events inside its margin (left) must have the intents of one with all events (right): \
+             {step:?} of {size} bytes from port {from} to {to}, inside: {is_spared}"
         );
         if is_spared {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));
-            assert!(spared == all, "states differ after {step:?} from {from} to {to}:\n{spared}\n{all}");
+            assert!(
+                spared == all,
+                "both policies must have the same state after {step:?} from port {from} to {to}:\n{spared}\n{all}"
+            );
         }
         self.wanted |= !wanted.is_empty();
     }
@@ -139,7 +143,7 @@ fn events_that_a_policy_may_skip_do_not_change_its_intents() {
             let ever_ended = of_step.peek().is_some();
             assert!(
                 !ever_ended || of_step.any(|(_, led_to)| *led_to),
-                "{kind:?}: no byte beyond a margin of {step:?} had an effect"
+                "{kind:?}: a byte beyond a margin of {step:?} must have an effect at least once"
             );
             let looks_ahead = match step {
                 Step::Receive => matches!(
@@ -151,7 +155,10 @@ fn events_that_a_policy_may_skip_do_not_change_its_intents() {
                 }
                 Step::Dequeue | Step::Release => false,
             };
-            assert!(ever_ended || !looks_ahead, "{kind:?}: no run of {step:?} reached the end of a margin");
+            assert!(
+                ever_ended || !looks_ahead,
+                "{kind:?}: at least one run of {step:?} must reach the end of a margin"
+            );
         }
     }
 }

@@ -108,8 +108,8 @@ impl Policy {
         }
     }
 
-    /// Returns for how many more frames and bytes `observe` need not be called with such an `event`, because nothing
-    /// would change. For received frames, valid only below XOFF.
+    /// Returns how many further frames and bytes with such an `event` need not be passed to `observe`, because nothing
+    /// would change. The margin of received frames is valid only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {

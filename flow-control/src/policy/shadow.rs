@@ -13,7 +13,7 @@ use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Policies of all classes that observe events, but have no effect.
+/// Policies, one for each class, that observe events but have no effect.
 #[derive(Debug)]
 pub struct Shadow {
     policies: [Policy; CLASSES],
@@ -24,7 +24,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Creates a worker's shadow of `kind`.
+    /// Creates a worker's shadow policies of `kind`.
     pub fn new(
         kind: PolicyKind,
         settings: &SwitchSettings,
@@ -41,7 +41,7 @@ impl Shadow {
         }
     }
 
-    /// Ends this shadow's pauses, and starts its `successor` with the frames in the buffer.
+    /// Ends the pauses that this shadow requests, and starts its `successor` with the frames in the buffer.
     pub fn give_way(
         &mut self,
         successor: &mut Shadow,
@@ -248,7 +248,7 @@ mod tests {
         let tables = |shadow: &Shadow| shadow.policies[3].as_ofc().unwrap().table_bytes(OUT);
         assert!(tables(&shadow).flow_in_port > 0 && tables(&shadow).congested_flow > 0);
         shadow.packet_out(5, C3, OUT);
-        assert!(tables(&shadow).flow_in_port > 0, "flow paused by the peer left the table");
+        assert!(tables(&shadow).flow_in_port > 0, "a flow paused by the peer must stay in the table");
         shadow.resume_flows(OUT, C3, [key].into_iter());
         assert_eq!(tables(&shadow), TableBytes::default());
     }
@@ -262,7 +262,7 @@ mod tests {
         for (n, now, paused) in [(1, 99, true), (2, 100, false)] {
             shadow.packet_in(Nanos(now), n.into(), C3, [IN, OUT], &flow(n));
             let bytes = shadow.policies[3].as_ofc().unwrap().table_bytes(OUT).congested_flow;
-            assert_eq!(bytes > 0, paused, "shadow paused or resumed the flow wrongly at {now} ns");
+            assert_eq!(bytes > 0, paused, "wrong state at {now} ns of the flow paused until 100 ns");
         }
     }
 }

@@ -30,7 +30,7 @@ mod tests {
         assert_eq!(
             Share::new(68.0 / 75.0).of(Bytes(75_000)),
             Bytes(68_000),
-            "the flow threshold (X_OFF^c) differs from that of the OFC paper's evaluation"
+            "the flow threshold (X_OFF^c) must be that of the OFC paper's evaluation"
         );
         assert_eq!(Share::new(1.0).of(Bytes::MAX), Bytes::MAX);
         assert_eq!(Share::new(0.0).of(Bytes::MAX), Bytes::ZERO);

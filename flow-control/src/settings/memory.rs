@@ -10,8 +10,8 @@ pub enum Memory {
     Shared(SharedMemory),
 }
 
-/// Pool of the classes that are lossy at every port. A queue may be as long as the free pool (dynamic threshold with
-/// alpha = 1).
+/// Memory pool of the classes that are lossy at every port. A queue may be as long as the pool's free part (dynamic
+/// threshold with alpha = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct LossyPool {
@@ -58,8 +58,8 @@ pub struct SharedMemory {
     pub egress_port_limit: Bytes,
     /// Egress queues to which both egress limits apply.
     pub egress_limits: EgressLimits,
-    /// Source of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: a queue
-    /// without memory for its first frame stays empty, and cannot pause its peer.
+    /// Memory from which lossless queues take headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest
+    /// frame: a queue without memory for its first frame stays empty, and cannot pause its peer.
     pub headroom: HeadroomPlace,
     /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None` means fixed limits.
     pub alpha_log2: Option<i8>,
@@ -85,7 +85,7 @@ pub enum EgressLimits {
     /// Queues of classes that are lossy at every port.
     #[default]
     Lossy,
-    /// All queues. If queued frames do not count at ingress, their bytes beyond reserves take pool memory.
+    /// All queues. With `Accounting::UntilForwarded`, their bytes beyond reserves also take pool memory.
     All,
 }
 

@@ -212,7 +212,7 @@ pub struct PortSettings {
     pub speed: BitRate,
     /// Maximum sending rate of the port, if below the line rate.
     pub max_rate: Option<BitRate>,
-    /// Longest frame in bytes, without FCS and [`xoff_wire::units::TAGS`].
+    /// Longest frame in bytes, without FCS and tags ([`xoff_wire::units::TAGS`]).
     pub mtu_frame: u32,
     pub trust: Trust,
     pub default_class: Class,
@@ -336,13 +336,15 @@ pub struct ClassSettings {
     pub xon: Bytes,
     /// Bytes that the ingress queue may hold beyond `xoff`; zero in a lossy class.
     pub headroom: Bytes,
-    /// Ingress frames at which XOFF is also sent: small frames use up frame slots. `u32::MAX` means no limit.
+    /// Number of ingress frames at which XOFF is also sent, because small frames can exhaust frame slots first.
+    /// `u32::MAX` means no limit.
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
     /// Length at which the egress queue is full. [`WhenFull`] applies to a frame that would make the queue reach it.
     pub egress_max: Bytes,
-    /// Maximum frames in the egress queue: small frames use up frame slots. `u32::MAX` means no limit.
+    /// Maximum frames in the egress queue, because small frames can exhaust frame slots first. `u32::MAX` means no
+    /// limit.
     pub egress_max_frames: u32,
     pub egress_reserve: Bytes,
     /// Egress queue length from which some policies count arrivals.
@@ -386,12 +388,12 @@ impl PuntLimit {
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
-/// Definition of a pause storm ([`crate::watchdog`]), and reaction.
+/// Definition of a pause storm ([`crate::watchdog`]), and the reaction to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct WatchdogSettings {
     pub action: WatchdogAction,
-    /// Time without sending after which a paused class with queued frames has a pause storm.
+    /// Time without sending after which a paused class with queued frames counts as being in a pause storm.
     pub detect: Nanos,
     /// Time without a pause that ends the storm.
     pub restore: Nanos,

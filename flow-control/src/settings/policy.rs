@@ -59,7 +59,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy may pause a peer only because an egress queue is long. True for custom policies.
+    /// Returns whether a long egress queue alone may make the policy pause a peer. True for custom policies.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
         match self {
@@ -113,8 +113,8 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct PolicySettings {
-    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: blamed ports have at least this share of arrivals at a
-    /// congested queue (Table II: 0.8).
+    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: blamed ports together have at least this share of arrivals
+    /// at a congested queue (the paper's Table II: 0.8).
     pub capfc_cut: f64,
     pub capfc_count_unit: CountUnit,
     pub ofc: OfcSettings,
@@ -163,8 +163,8 @@ pub enum CountUnit {
 /// Parameters of OFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
-    /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of 75 KB, about
-    /// 0.9).
+    /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C of the OFC paper; its evaluation has 68 KB of
+    /// 75 KB, about 0.9).
     pub alpha: f64,
     /// Maximum flows in a port's `flow_in_port_tab`.
     pub flows: u32,
@@ -183,7 +183,8 @@ impl Default for OfcSettings {
 /// Parameters of P-PFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PPfcSettings {
-    /// Sampling interval and prediction horizon, above zero. With `None`, the mean of egress queues decides.
+    /// Sampling interval and prediction horizon, above zero. With `None`, P-PFC compares egress queues with their mean
+    /// instead of predicting.
     pub prediction: Option<Nanos>,
 }
 
@@ -223,7 +224,7 @@ mod tests {
     use crate::testing::port_settings;
 
     #[test]
-    fn setting_that_ofc_needs_but_lacks_is_reported() {
+    fn missing_setting_that_ofc_needs_is_reported() {
         let ports = vec![port_settings(0), port_settings(1)];
         let mut settings = SwitchSettings {
             ports,
@@ -254,7 +255,7 @@ mod tests {
         settings.policy.ofc.alpha = 0.5;
         assert!(
             misfit(&settings).is_some_and(|text| text.contains("alpha")),
-            "alpha of 0.5 accepted although XON is half of XOFF"
+            "an alpha of 0.5 must be refused, because XON is half of XOFF"
         );
         settings.ports[1].classes[3].queue = QueueKind::Voq;
         assert!(misfit(&settings).is_some_and(|text| text.contains("fifo")));
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(
             PolicySettings::default().named("custom"),
             None,
-            "custom policy found although the settings have none"
+            "no custom policy may be found, because the settings have none"
         );
     }
 }

@@ -89,7 +89,7 @@ fn summary(message: Message<'_>) -> String {
 }
 
 #[test] // proves: snooping
-fn composed_membership_messages_are_read_correctly() {
+fn membership_messages_from_scapy_are_read_correctly() {
     let expected = [
         "Join 239.1.2.3",
         "Join 239.1.2.3",

@@ -172,7 +172,9 @@ fn inner_headers_of_tunnels_select_the_path() {
 
 explore! {
     #[test]
-    fn path_hash_depends_only_on_stored_part_of_frame(bytes in frame_bytes(), protocol: bool, ports: bool, flow_label: bool, inner: bool) {
+    fn path_hash_depends_only_on_first_96_bytes_of_frame(
+        bytes in frame_bytes(), protocol: bool, ports: bool, flow_label: bool, inner: bool
+    ) {
         let hash = PathHash { protocol, ports, flow_label, inner };
         if let Ok(header) = Header::parse(&bytes) {
             let stored = &bytes[..bytes.len().min(96)];

@@ -150,8 +150,8 @@ impl CaPfc {
         self.order.sort_unstable();
     }
 
-    /// Resets the arrivals of a queue drained to WARN, and ends its blame at XON (Algorithm 1 of CaPFC, lines 17 to
-    /// 20).
+    /// Resets the arrival counts of a queue that has drained to WARN, and ends its blame at XON (Algorithm 1 of CaPFC,
+    /// lines 17 to 20).
     #[cold]
     fn drained(&mut self, egress: PortId, held: Bytes, intents: &mut Vec<Intent>) {
         let queue = &mut self.egress[egress.index()];

@@ -51,7 +51,7 @@ fn capfc_blames_port_with_most_arrivals_above_xoff() {
 }
 
 #[test]
-fn capfc_also_blames_port_that_becomes_heaviest() {
+fn capfc_also_blames_port_that_later_has_most_arrivals() {
     let mut bench = stop_max();
     bench.enqueue(2, OUT, 9_999);
     bench.enqueue(2, OUT, 1);
@@ -129,7 +129,7 @@ fn capfc_with_cut_share_1_blames_every_contributing_port() {
 }
 
 #[test]
-fn peer_resumes_when_no_egress_port_blames_its_port() {
+fn capfc_peer_resumes_when_no_egress_port_blames_its_port() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(0, 20_000), [xoff(0, Trigger::Ingress)]);
     for egress in 1..5 {
@@ -152,7 +152,7 @@ fn peer_resumes_when_no_egress_port_blames_its_port() {
 }
 
 #[test]
-fn port_over_xoff_resumes_below_xon_although_blame_ended() {
+fn port_over_xoff_stays_paused_until_below_xon_after_blame() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(1, 19_999), [], "pause one byte below XOFF");
     assert_eq!(bench.enqueue(1, OUT, 10_001), [xoff(1, BLAMED)]);

@@ -22,7 +22,7 @@ impl CongestedFlows {
     }
 
     /// Records that the peer pauses the flow until `until`, which replaces an earlier time (Algorithm 2 of OFC, line
-    /// 4). A new flow needs space in the table.
+    /// 4). The table must have space for a new flow.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,

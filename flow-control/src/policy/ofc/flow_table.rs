@@ -302,19 +302,19 @@ mod tests {
         assert_eq!(
             of(&table, P0, false),
             Some(first),
-            "list of flows to pause contains one that is already paused"
+            "the list of flows to pause must not contain a flow that is already paused"
         );
         table.set_request(third, PauseRequest::Ending);
         assert_eq!(
             of(&table, P0, false),
             Some(third),
-            "flow with a due resume is missing from the flows to pause"
+            "a flow with a due resume must be among the flows to pause"
         );
         table.packet_in(&key(3), P1);
         assert_eq!(
             (of(&table, P0, false), of(&table, P1, false)),
             (Some(first), Some(third)),
-            "flow did not move to the list of its new ingress port"
+            "the flow must move to the list of its new ingress port"
         );
         table.packet_out(first);
         assert_eq!(of(&table, P0, false), None);
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(
             of(&table, P0, true),
             Some(second),
-            "list of flows to pause contains one without queued frames"
+            "the list of flows to pause must not contain a flow without queued frames"
         );
         table.clear_congested(second);
         assert_eq!((of(&table, P0, false), of(&table, P0, true)), (Some(second), None));
@@ -345,7 +345,7 @@ mod tests {
                     prop_assert_eq!(flow == NO_FLOW, full);
                     if !full {
                         let count = counts.entry(number).or_insert((flow, 0));
-                        prop_assert_eq!(count.0, flow, "number of a queued flow changed");
+                        prop_assert_eq!(count.0, flow, "the number of a queued flow must not change");
                         count.1 += 1;
                     }
                 } else if let Some((flow, count)) = counts.get_mut(&number) {

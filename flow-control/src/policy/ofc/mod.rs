@@ -245,7 +245,7 @@ impl Ofc {
     }
 
     /// Removes and returns a flow whose pause at `egress` has expired at `now`, if any; at [`Nanos::NEVER`], every
-    /// pause has.
+    /// pause counts as expired.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;

@@ -93,7 +93,8 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Forgets the states sent, because the peer has lost them. Calls `each` for every flow that then needs no resume.
+    /// Forgets which pauses and resumes were sent, because the peer has lost them. Calls `each` for every flow that
+    /// then needs no resume.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(
             resumed,
             [(1, true), (2, true), (3, false)],
-            "resume needed for flow 3, whose pause was not sent"
+            "flow 3, whose pause was not sent, must need no resume"
         );
         assert_eq!(send(&mut table, 1, 9), Some((FrameKind::Resume, vec![1, 2])));
         assert_eq!((table.next(), table.bytes()), (None, 0));
@@ -231,7 +232,7 @@ mod tests {
         send(&mut table, 5, 9);
         assert!(table.request_pause(id(2)));
         send(&mut table, 50, 9);
-        assert_eq!(table.next_refresh(), Nanos(105), "refresh time not counted from the first pause");
+        assert_eq!(table.next_refresh(), Nanos(105), "the refresh time must count from the first pause");
         table.advance(Nanos(104));
         assert!(!table.is_due());
         table.advance(Nanos(105));

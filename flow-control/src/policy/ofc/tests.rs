@@ -173,7 +173,7 @@ fn local_congestion_pauses_only_flows_paused_downstream() {
 }
 
 #[test] // proves: ofc; Algorithm 1, line 11: a pause of the class pauses all flows
-fn class_pause_by_peer_makes_all_flows_culprits() {
+fn class_pause_by_peer_makes_ofc_pause_all_flows() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.ofc.class_is_paused(FREE, true);
@@ -244,7 +244,7 @@ fn ofc_resumes_flows_when_queue_drains_to_xon() {
 }
 
 #[test] // Algorithm 1, line 16, as the paper has it: when a frame is enqueued
-fn ofc_resumes_flows_at_frame_enqueued_while_queue_is_at_xon() {
+fn frame_enqueued_while_queue_is_at_xon_makes_ofc_resume_flows() {
     for (size, resumed) in [(5_000, Some(("resume", vec![1]))), (5_001, None)] {
         let mut bench = OfcBench::new();
         bench.arrive(IN, OUT, 1, 18_000);
@@ -259,7 +259,7 @@ fn ofc_resumes_flows_at_frame_enqueued_while_queue_is_at_xon() {
 }
 
 #[test]
-fn requests_to_pause_flows_end_when_class_resumes() {
+fn ofc_ends_its_flow_pauses_when_class_resumes() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.arrive(IN, OUT, 1, 2_000);
@@ -372,7 +372,7 @@ fn flow_counts_as_paused_until_resume_or_expiry() {
 }
 
 #[test]
-fn congestion_before_resume_frame_keeps_flow_paused() {
+fn new_congestion_before_resume_is_sent_keeps_flow_paused() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.next_frame(IN);

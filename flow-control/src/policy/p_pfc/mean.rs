@@ -1,5 +1,5 @@
-//! P-PFC by mean: an egress queue o of class p above the average blames, E(i,o,p) = 1, each ingress port i that feeds
-//! it. Blamed ports are paused.
+//! P-PFC by mean: an egress queue o of class p that is longer than the average blames each ingress port i that feeds
+//! it, E(i,o,p) = 1. Blamed ports are paused.
 //!
 //! ```text
 //!   T(p) = max( mean of egress(o,p) over all ports o,  egress XOFF )

@@ -14,7 +14,7 @@ fn by(egress: u8) -> Trigger {
 }
 
 #[test] // proves: p-pfc
-fn p_pfc_pauses_ports_feeding_queue_above_the_minimum() {
+fn p_pfc_pauses_ports_feeding_queue_above_minimum_threshold() {
     let mut bench = bench();
     assert_eq!(bench.enqueue(0, 4, 9_000), [], "port paused below the minimum threshold");
     assert_eq!(bench.enqueue(1, 4, 1_000), [], "port paused at the minimum threshold");
@@ -35,16 +35,17 @@ fn fill(bench: &mut Bench, queues: u8) {
 }
 
 #[test] // proves: p-pfc
-fn p_pfc_threshold_is_mean_queue_if_above_the_minimum() {
+fn p_pfc_threshold_is_mean_queue_length_if_above_minimum() {
     let mut bench = bench();
     fill(&mut bench, 3);
-    // If the queue of port 4 has q bytes, the mean of the five queues is (90,000 + q) / 5.
+    // Three queues have 30,000 bytes each. With q bytes at port 4, the mean of all five is (90,000 + q) / 5 = q =
+    // 22,500.
     assert_eq!(bench.enqueue(0, 4, 22_500), [], "port paused at the mean, not above");
     assert_eq!(bench.enqueue(1, 4, 2), [xoff(0, by(4)), xoff(1, by(4))]);
 }
 
 #[test]
-fn p_pfc_congestion_ends_at_xon_gap_below_threshold() {
+fn p_pfc_congestion_ends_xoff_minus_xon_below_threshold() {
     let mut bench = bench();
     bench.enqueue(0, 4, 10_001);
     assert_eq!(bench.dequeue(0, 4, 2_000), [], "congestion ended above XON");
@@ -54,11 +55,12 @@ fn p_pfc_congestion_ends_at_xon_gap_below_threshold() {
 }
 
 #[test] // proves: p-pfc
-fn p_pfc_congestion_ends_at_xon_gap_below_current_mean() {
+fn p_pfc_congestion_ends_xoff_minus_xon_below_current_mean() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
-    // Congestion ends when port 4's queue q is 2,000 bytes below the mean of five queues: q = (120,000 + q) / 5 - 2,000 = 27,500.
+    // Four queues have 30,000 bytes each. Congestion ends when port 4's queue q is 2,000 bytes below the mean of all
+    // five: q = (120,000 + q) / 5 - 2,000 = 27,500.
     assert_eq!(bench.dequeue(0, 4, 12_498), [], "congestion ended at 27,502 bytes");
     assert_eq!(bench.dequeue(0, 4, 2), [xon(0)]);
 }

@@ -96,7 +96,7 @@ fn falling_queue_is_not_paused_by_prediction() {
 }
 
 #[test]
-fn bytes_queued_before_p_pfc_do_not_count_as_growth() {
+fn bytes_queued_before_change_to_p_pfc_are_not_growth() {
     let mut bench = bench();
     bench.buffer.enter_ingress(PortId(0), C3, Bytes(12_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), []);
