@@ -41,13 +41,13 @@ pub enum Intent {
     /// Pause `class` at the peer of `port`.
     Xoff {
         port: PortId,
-        /// Policy's own class, or a lower one.
+        /// Class to pause: the policy's own, or a lower one.
         class: Class,
         trigger: Trigger,
     },
-    /// Pause `count` more flows of the class.
+    /// Pause `count` more flows of the class at the peer of `port`.
     PauseFlows { port: PortId, count: u32 },
-    /// Resume all flows of the class.
+    /// Resume all flows of the class at the peer of `port`.
     ResumeFlows { port: PortId },
     /// Limit the rate of `class` at the peer of `port`.
     Rate {
@@ -56,7 +56,7 @@ pub enum Intent {
         /// Rate limit as a step of the peer's line rate; full rate ends the limit.
         step: RateStep,
     },
-    /// Withdraw this policy's pause of `class`.
+    /// Withdraw this policy's pause of `class` at the peer of `port`.
     Xon { port: PortId, class: Class },
 }
 
@@ -104,8 +104,8 @@ pub trait CustomPolicy: Debug + Send {
     /// Returns how many further frames and bytes with such an `event` need not be passed to `observe`, because they
     /// would change neither the policy nor its intents. Default: none.
     ///
-    /// A leaving frame causes [`Event::Dequeued`] and [`Event::Released`]: the smaller of their margins applies. A
-    /// returned margin must remain valid while both occupancies (egress and ingress) shrink.
+    /// For leaving frames, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Both
+    /// must remain valid while the occupancies at egress and ingress shrink.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -1,18 +1,16 @@
 //! Headroom: memory beyond XOFF for frames that arrive after the decision to pause.
 //!
-//! Headroom is the sum of an upper bound for each delay, listed in the order in which they occur (802.1Q annex on PFC
-//! headroom, plus software):
+//! Headroom is the sum of an upper bound for each delay, in chronological order (802.1Q annex on PFC headroom, plus
+//! software):
 //!
-//! | term | why bytes arrive meanwhile |
-//! |---|---|
-//! | `crossing_frame` | the frame that crosses XOFF counts whole |
-//! | `loop_gap` | the port is polled once per loop, at worst after a stall |
-//! | `tx_backlog` | the PFC frame waits behind frames in the driver |
-//! | `delaying_frame` | the frame on the wire is finished, then the PFC frame sent |
-//! | `cable` | the PFC frame travels to the peer, the peer's last bits travel back |
-//! | `peer_response` | the peer may take this long to stop |
-//! | `peer_backlog` | a software peer has frames in its driver, and may run ahead of its rate |
-//! | `peer_frame` | the peer finishes the frame that it has begun |
+//! * `crossing_frame`: the frame that crosses XOFF counts whole
+//! * `loop_gap`: the port is polled once per loop, at worst after a stall
+//! * `tx_backlog`: the PFC frame waits behind frames in the driver
+//! * `delaying_frame`: the frame on the wire is finished, then the PFC frame sent
+//! * `cable`: the PFC frame travels to the peer, the peer's last bits travel back
+//! * `peer_response`: the peer may take this long to stop
+//! * `peer_backlog`: a software peer has frames in its driver, and may run ahead of its rate
+//! * `peer_frame`: the peer finishes the frame that it has begun
 
 use xoff_wire::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
 
@@ -51,9 +49,9 @@ pub struct Link {
     pub peer_backlog: Bytes,
 }
 
-/// Headroom of a class on a port, by the terms of this module's table.
+/// Headroom of a class on a port in bytes, one field per delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // explained by the module's table
+#[allow(missing_docs)] // explained by the module's list
 pub struct Headroom {
     pub crossing_frame: Bytes,
     pub loop_gap: Bytes,
@@ -82,7 +80,7 @@ impl Headroom {
         }
     }
 
-    /// Returns the terms of the headroom with their names, in the order in which the delays occur.
+    /// Returns the terms of the headroom with their names, in the delays' chronological order.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [
@@ -97,7 +95,7 @@ impl Headroom {
         ]
     }
 
-    /// Returns the whole headroom: the sum of all terms.
+    /// Returns the sum of all terms.
     #[must_use]
     pub fn total(&self) -> Bytes {
         self.terms().into_iter().fold(Bytes::ZERO, |sum, (_, term)| sum.saturating_add(term))

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn occupancies_of_port_pairs_are_separate() {
+    fn each_pair_of_ports_has_its_own_occupancy() {
         for ports in [1, 4, 8, 9, 255] {
             let occupancy = Occupancy::new(ports);
             let ids = || (0..=u8::MAX).map(PortId).take(ports);

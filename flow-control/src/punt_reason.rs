@@ -8,7 +8,7 @@ pub enum PuntReason {
     /// LACP frame or marker to a port whose group has LACP.
     Lacp,
     Arp,
-    /// Frame to a group address at a router interface: routing protocols, neighbour discovery.
+    /// Frame to a group address at a router interface, such as of a routing protocol or neighbour discovery.
     Group,
     /// Packet to the router, or to or from a link-local address.
     Local,

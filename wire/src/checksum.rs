@@ -50,7 +50,6 @@ pub fn is_unfinished(header: &Header, head: &[u8]) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// Returns a TCP or UDP frame as a Linux host with checksum offload sends it through a veth.
     fn ipv4(protocol: u8, checksum: u16, length: u16, flags: u16) -> Vec<u8> {
         let mut bytes = vec![2; 12];
         bytes.extend([0x08, 0x00, 0x45, 0]);

@@ -8,7 +8,7 @@ pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
 pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
-/// First four bytes of a TLV of CIN, DCBX's first version, which is recognized but not read.
+/// TLV of CIN, DCBX's first version, which is recognized but not read.
 pub(super) const CIN: [u8; 4] = [0x00, 0x1b, 0x21, 1];
 pub(super) const CEE: [u8; 4] = [0x00, 0x1b, 0x21, 2];
 

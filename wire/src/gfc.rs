@@ -3,13 +3,13 @@
 //! Gentle Flow Control (Qian et al., SIGCOMM 2019) limits a sender to a rate C/2^k, where C is the line rate; the frame
 //! carries k. The format is xoff's own: the rates are in the padding of a PFC frame without classes.
 //!
-//! | offset | field | value |
-//! |---|---|---|
-//! | 34-37 | magic | "GFC1" |
-//! | 38 | vector | bit n: the frame sets the rate of class n |
-//! | 39 | reserved | 0 on send, ignored on receive |
-//! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
-//! | 48-49 | time | quanta until the limits expire; 0 ends the limits |
+//! Fields by offset in the frame:
+//!
+//! * 34-37: magic "GFC1"
+//! * 38: vector; bit n: the frame sets the rate of class n
+//! * 39: reserved; 0 on send, ignored on receive
+//! * 40+n, n = 0..=7: step k of class n, 0..=16: it may send C/2^k; 0 ends the limit
+//! * 48-49: quanta until the limits expire; 0 ends the limits
 //!
 //! A peer without this extension reads a PFC frame that pauses nothing.
 

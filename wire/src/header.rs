@@ -193,8 +193,8 @@ impl Header {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// Returns the bytes of tags that MTUs leave out: at most two of 802.1Q and 802.1ad. MTUs count CN-TAGs, as in
-    /// Linux devices.
+    /// Returns the bytes of tags that MTUs do not count: at most two 802.1Q or 802.1ad tags. As in Linux devices, MTUs
+    /// count CN-TAGs.
     #[inline]
     #[must_use]
     pub fn tags_len(&self, head: &[u8]) -> u8 {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn mtu_does_not_include_two_vlan_tags() {
+    fn mtu_does_not_count_up_to_two_vlan_tags() {
         let tags_len = |types: &[u16]| {
             let mut bytes = vec![0; 12];
             types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 1]].concat()));
@@ -380,7 +380,7 @@ mod tests {
         }
 
         #[test]
-        fn header_read_by_layout_equals_parsed_header(bytes in frame_bytes()) {
+        fn header_read_by_cached_layout_equals_parsed_header(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 prop_assert_eq!(Header::read(header.layout(), &bytes), header);
             }

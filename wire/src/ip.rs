@@ -449,8 +449,8 @@ mod tests {
 
     #[test] // proves: routing
     fn zero_checksum_after_ttl_decrement_matches_kernel() {
-        // With this identification field, the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, which in
-        // ones' complement is another form of zero.
+        // With this identification field, the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, another
+        // zero in ones' complement.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

@@ -46,7 +46,7 @@ pub fn is_lacp(header: &Header, head: &[u8]) -> bool {
         && matches!(header.payload(head), [SUBTYPE | MARKER_SUBTYPE, ..])
 }
 
-/// Returns whether the frame, for which [`is_lacp`] returned true, is a marker or a response to one.
+/// Returns whether a frame accepted by [`is_lacp`] is a marker or a response to one.
 #[must_use]
 pub fn is_marker(frame: &[u8]) -> bool {
     frame.get(offset::SUBTYPE) == Some(&MARKER_SUBTYPE)
@@ -162,7 +162,7 @@ pub struct Lacpdu {
 }
 
 impl Lacpdu {
-    /// Parses a frame for which [`is_lacp`] returned true. Later versions begin with the fields of version 1.
+    /// Parses a frame accepted by [`is_lacp`]. Later versions begin with the fields of version 1.
     ///
     /// # Errors
     /// Fails if the frame is too short, or the TLV of an end has a wrong type or length.
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Start of an LACP frame composed by scapy, a packet tool. Its other bytes are zero.
+    /// Start of an LACP frame composed by scapy; its other bytes are zero.
     const SCAPY: [u8; 58] = [
         0x01, 0x80, 0xc2, 0, 0, 2, 2, 0, 0, 0, 0, 0x0a, 0x88, 0x09, 1, 1, 1, 20, 0x80, 0, 2, 0, 0, 0, 0, 1,
         0, 7, 0, 0xff, 0, 3, 0x3d, 0, 0, 0, 2, 20, 0x12, 0x34, 2, 0, 0, 0, 0, 2, 0, 9, 0x80, 1, 0, 5, 0x0f,

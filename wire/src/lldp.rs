@@ -131,12 +131,10 @@ pub enum Tlv<'a> {
     ManagementAddress(ManagementAddress<'a>),
     /// Maximum frame size in bytes, FCS included.
     MaxFrame(u16),
-    /// Shares of the line that the sender uses.
     Ets(Ets),
     EtsRecommendation(Ets),
     Pfc(PfcState),
     Applications(Applications<'a>),
-    /// DCBX settings of the sender in version CEE.
     Cee(Cee<'a>),
     /// DCBX of version CIN, with its unread value.
     Cin(&'a [u8]),

@@ -322,8 +322,7 @@ pub const QUERY_LEN: usize = field::TAGGED_PAYLOAD as usize + mld::QUERY_LEN;
 const FRAME_MIN: usize = 60;
 
 impl Query {
-    /// Writes a frame with this query (IGMPv3 or MLDv2) into `into`, and returns it. The sources and the S flag are not
-    /// written.
+    /// Writes a frame with this query (IGMPv3 or MLDv2, without sources and S flag) into `into`, and returns it.
     #[allow(clippy::cast_possible_truncation)] // IPv4 groups have 32 bits, as the part of IPv6 groups in a MAC address
     pub fn write<'a>(&self, mac: MacAddr, tag: Option<Tci>, into: &'a mut [u8; QUERY_LEN]) -> &'a [u8] {
         let (ipv4, ipv6);

@@ -23,7 +23,7 @@ macro_rules! named {
         impl $type {
             /// All variants, in the enum's order.
             pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
-            /// Number of variants of the enum.
+            /// Number of variants.
             pub const COUNT: usize = $type::ALL.len();
 
             /// Returns the index of the variant in [`Self::ALL`].

@@ -3,13 +3,13 @@
 //! The format is xoff's own, because the OFC paper (section III-A) defines none. The list is in the padding of a PFC
 //! frame.
 //!
-//! | offset | field | value |
-//! |---|---|---|
-//! | 34-37 | magic | "OFC1" |
-//! | 38 | operation | 1 pauses these flows, 2 resumes them |
-//! | 39 | class | 0..=7 |
-//! | 40-41 | flow count | at least 1 |
-//! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
+//! Fields by offset in the frame:
+//!
+//! * 34-37: magic "OFC1"
+//! * 38: operation; 1 pauses these flows, 2 resumes them
+//! * 39: class, 0..=7
+//! * 40-41: flow count, at least 1
+//! * 42..: flows, each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port
 //!
 //! A peer without this extension reads a pause of flows as a pause of the whole class. A resume enables no class in the
 //! PFC frame, because other flows may stay paused.

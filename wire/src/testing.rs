@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use crate::FlowKey;
 use crate::units::MacAddr;
 
-/// Returns a frame and the offset of its IPv4 header. The header ends with `rest`, in which the checksum is corrected.
+/// Returns a frame whose IPv4 header ends with `rest` (checksum corrected), and that header's offset.
 #[allow(clippy::unwrap_used)]
 pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     rest[9..11].fill(0);

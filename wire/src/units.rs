@@ -17,7 +17,7 @@ pub const FCS: u32 = 4;
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
 /// Bytes of destination, source and EtherType.
 pub const ETHERNET_HEADER: u32 = 14;
-/// Bytes of tags that MTUs leave out: two of 802.1Q and 802.1ad.
+/// Bytes of tags that MTUs do not count: two 802.1Q or 802.1ad tags.
 pub const TAGS: u32 = 8;
 /// Number of traffic classes of a port.
 pub const CLASSES: usize = 8;
@@ -290,7 +290,7 @@ impl ClassSet {
     /// Set of all eight classes.
     pub const ALL: ClassSet = ClassSet(0xff);
 
-    /// Returns whether `class` is a member of the set.
+    /// Returns whether the set has `class`.
     #[inline]
     #[must_use]
     pub const fn contains(self, class: Class) -> bool {

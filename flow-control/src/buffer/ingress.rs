@@ -1,5 +1,4 @@
-//! Occupancy of one ingress queue (port, class). Bytes fill its reserve, then the shared pool, then the headroom; they
-//! leave in the opposite order.
+//! Occupancy of one ingress queue. Departing frames free its headroom first, then the shared pool, then its reserve.
 
 use xoff_wire::units::Bytes;
 

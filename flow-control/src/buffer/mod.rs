@@ -428,7 +428,7 @@ impl Buffer {
         }
     }
 
-    /// Writes the occupancy gauges of `port`, whose limits have changed.
+    /// Updates the occupancy gauges of `port` after its limits have changed.
     pub fn show_port(&self, port: PortId) {
         Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
     }

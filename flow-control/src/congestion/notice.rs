@@ -7,8 +7,8 @@ use xoff_wire::units::{Class, MacAddr};
 use super::qcn::Sample;
 
 impl Sample {
-    /// Returns the CNM that the congestion point of `class` at the port with address `mac` sends to the source of the
-    /// blamed frame `(header, head)`. `None` if that frame is a CNM, or its source a group.
+    /// Returns the CNM to the source of the blamed frame `(header, head)`, from the congestion point of `class` at the
+    /// port with address `mac`. `None` if that frame is a CNM or has a group source.
     #[must_use]
     pub fn notice(
         &self,

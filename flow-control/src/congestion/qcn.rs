@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn suppressed_cnm_does_not_restart_frame_count() {
+    fn suppressed_cnm_does_not_restart_frame_count_to_next_cnm() {
         let settings = QcnSettings { sample_every: Bytes(1), frames_per_cnm: 3, ..EXACT };
         let mut point = point(&settings);
         let mut notified = |now| arrive(&mut point, &settings, 1_000, now).expect("due").notify;

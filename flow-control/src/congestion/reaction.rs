@@ -12,7 +12,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ReactionSettings {
-    /// 1 / Gd: a unit of feedback lowers the rate by 1 / `decrease_divisor`.
+    /// 1 / Gd: a unit of feedback lowers the rate by the fraction 1 / `decrease_divisor`.
     pub decrease_divisor: u32,
     pub decrease_percent_max: u8,
     /// Cycles of fast recovery, which leave the target rate unchanged.

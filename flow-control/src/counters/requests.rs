@@ -1,4 +1,4 @@
-//! Counters of flow pauses and rates that an acting or shadow policy requests.
+//! Counters of the flow pauses and rates that a policy (acting or shadow) requests.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 

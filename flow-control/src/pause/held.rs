@@ -2,7 +2,7 @@
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Classes that this switch pauses at the peer, and those in its last pause frame.
+/// Classes that this switch pauses at the peer, and those that its last pause frame paused.
 #[derive(Clone, Debug)]
 pub struct Held {
     wanted: ClassSet,

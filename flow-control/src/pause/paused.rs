@@ -10,7 +10,7 @@ pub struct Paused {
     defied: ClassSet,
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Times of each class's pauses. Boxed to keep this struct small.
+    /// Boxed to keep this struct small.
     times: Box<[Times; CLASSES]>,
 }
 

@@ -57,7 +57,6 @@ impl Blame {
         !self.blames[egress.index()].is_empty()
     }
 
-    /// Makes egress port o (`egress`) blame ingress port i (`port`): E(i,o,p) = 1.
     pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
         if port == egress || self.blames[egress.index()].contains(port) {
             return;
@@ -72,7 +71,6 @@ impl Blame {
         }
     }
 
-    /// Ends all blame by egress port o (`egress`): E(i,o,p) = 0 for every ingress port i.
     pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let blames = std::mem::take(&mut self.blames[egress.index()]);
         for port in blames.iter() {

@@ -45,7 +45,7 @@ pub enum Spread {
     Flow,
     /// Each frame takes the next path in this order.
     Frame(Turns),
-    /// Each frame takes a random path with few queued bytes of its class and higher ones (DeTail).
+    /// Each frame takes a random path with few queued bytes in its class and higher classes (DeTail).
     Adaptive {
         /// Bytes in a queue below which its path is preferred.
         low: Bytes,

@@ -73,8 +73,8 @@ pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings)
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts such a frame once, so nothing else
-/// limits its copies.
+/// Maximum copies of flooded lossless frames that a worker may hold per own port. Ingress counts such a frame once, so
+/// nothing else limits its copies.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
 /// Maximum queued frames from the host at each router interface. No ingress queue counts or limits them.
@@ -225,7 +225,7 @@ pub struct PortSettings {
     /// VLAN of untagged and priority-tagged frames; with `None`, they are dropped.
     pub pvid: Option<u16>,
     pub learning: bool,
-    /// Maximum learned addresses. Frames of other stations are still forwarded.
+    /// Maximum addresses learned at the port. Frames of other stations are still forwarded.
     pub learn_limit: Option<usize>,
     pub storm_limit: StormLimit,
     pub loop_detection: LoopDetection,
@@ -336,8 +336,8 @@ pub struct ClassSettings {
     pub xon: Bytes,
     /// Bytes that the ingress queue may hold beyond `xoff`; zero in a lossy class.
     pub headroom: Bytes,
-    /// Number of ingress frames at which XOFF is also sent, because small frames can exhaust frame slots first.
-    /// `u32::MAX` means no limit.
+    /// Ingress frames at which XOFF is also sent, because small frames can exhaust frame slots first. `u32::MAX` means
+    /// no limit.
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
@@ -347,7 +347,7 @@ pub struct ClassSettings {
     /// limit.
     pub egress_max_frames: u32,
     pub egress_reserve: Bytes,
-    /// Egress queue length from which some policies count arrivals.
+    /// Egress queue length from which CaPFC counts arrivals.
     pub egress_warn: Bytes,
     /// Egress queue length above which the queue is congested.
     pub egress_xoff: Bytes,

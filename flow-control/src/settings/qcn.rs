@@ -15,7 +15,7 @@ pub struct QcnSettings {
     pub sample_every: Bytes,
     /// Maximum jitter of the sampling interval in percent; it keeps sampling out of step with periodic traffic.
     pub jitter_percent: u8,
-    /// Minimum arriving frames between two CNMs (section V of the QCN paper).
+    /// Minimum number of frames that arrive between two CNMs (section V of the QCN paper).
     pub frames_per_cnm: u32,
     pub culprit: Culprit,
     /// Maximum number of flows that a congestion point counts ([`Culprit::OccupancyDeterministic`]).

@@ -168,7 +168,7 @@ fn lldp_frame_that_ends_within_a_tlv_is_rejected() {
 }
 
 #[test]
-fn frame_is_rejected_unless_mandatory_tlvs_come_first_and_once() {
+fn lldp_frame_needs_mandatory_tlvs_first_and_only_once() {
     let [chassis, port, ttl] = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
     for wrong in [[&port, &chassis, &ttl], [&chassis, &ttl, &port], [&chassis, &chassis, &ttl]] {
         assert_eq!(Lldpdu::parse(&wrong.map(|tlv| &tlv[..]).concat()), Err(LldpError::Mandatory));

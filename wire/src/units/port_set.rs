@@ -13,7 +13,7 @@ impl PortSet {
     /// Set of all ports.
     pub const ALL: PortSet = PortSet([u64::MAX; PORTS_MAX / 64]);
 
-    /// Returns whether `port` is a member of the set.
+    /// Returns whether the set has `port`.
     #[inline]
     #[must_use]
     pub const fn contains(&self, port: PortId) -> bool {
@@ -70,7 +70,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the lowest port of the set that is not below `from`.
+    /// Returns the set's lowest port not below `from`.
     #[must_use]
     pub fn first_from(&self, from: PortId) -> Option<PortId> {
         let start = from.index() / 64;
@@ -86,7 +86,7 @@ impl PortSet {
         }
     }
 
-    /// Returns the lowest port of the set that is not below `from`; if there is none, the lowest port of the set.
+    /// Returns the set's lowest port not below `from`; if there is none, its lowest port.
     #[inline]
     #[must_use]
     pub fn next_from(&self, from: PortId) -> Option<PortId> {

@@ -123,7 +123,7 @@ fn qcn_target_rate_rises_after_five_byte_cycles() {
 }
 
 #[test]
-fn qcn_time_cycles_are_half_as_long_after_five() {
+fn qcn_time_cycles_are_half_as_long_after_five_cycles() {
     let mut point = low();
     point.advance(Nanos(6 * 15 * MS));
     assert_eq!((point.phase(), rates(&point).1), (Phase::ActiveIncrease, 4_005));

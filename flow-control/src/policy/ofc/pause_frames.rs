@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn full_table_of_flows_to_pause_refuses_further_flows() {
+    fn full_ofc_table_of_flows_to_pause_refuses_further_flows() {
         let mut table = table(&[1, 2, 3, 4]);
         assert!(!table.request_pause(id(5)));
         assert_eq!(table.bytes(), 32);

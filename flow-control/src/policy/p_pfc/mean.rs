@@ -1,10 +1,10 @@
 //! P-PFC by mean: an egress queue o of class p that is longer than the average blames each ingress port i that feeds
-//! it, E(i,o,p) = 1. Blamed ports are paused.
+//! it, E(i,o,p) = 1.
 //!
 //! ```text
 //!   T(p) = max( mean of egress(o,p) over all ports o,  egress XOFF )
-//!   egress(o,p) > T(p)                              o is congested: E(i,o,p) = 1 for every i that feeds it
-//!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer congested: E(i,o,p) = 0 for every i
+//!   egress(o,p) > T(p)                              o is congested: E(i,o,p) = 1
+//!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is not: E(i,o,p) = 0
 //! ```
 //!
 //! The OFC paper uses the mean alone. Here, egress XOFF is the minimum of T(p), because in an almost empty switch a
