@@ -83,7 +83,7 @@ impl Cause {
 /// Numbers of pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Pauses blamed on no known egress queue, or on one that its own peer did not pause.
+    /// Pauses without a known egress queue to blame, or blamed on one that its own peer did not pause.
     pub own: [Counter; Trigger::COUNT],
     /// Pauses blamed on an egress queue that its own peer paused, because congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],

@@ -118,7 +118,7 @@ pub struct Histogram<const STEPS: usize = 1> {
     counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-/// Histogram with eight buckets in each range; it takes 2,312 bytes.
+/// Histogram with eight buckets in each range (2,312 bytes).
 pub type FineHistogram = Histogram<8>;
 
 impl<const STEPS: usize> Default for Histogram<STEPS> {

@@ -45,7 +45,7 @@ pub struct Link {
     pub commit: Bytes,
     /// Maximum time until the peer stops; see [`standard_response`].
     pub peer_response: Nanos,
-    /// Bytes that a software peer may send ahead of its rate; zero for hardware.
+    /// Bytes that a software peer may send ahead of its rate; zero for hardware peers.
     pub peer_backlog: Bytes,
 }
 
@@ -80,7 +80,7 @@ impl Headroom {
         }
     }
 
-    /// Returns the terms of the headroom with their names, in the delays' chronological order.
+    /// Returns the terms of the headroom with their names, in chronological order.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [

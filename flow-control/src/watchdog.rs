@@ -147,7 +147,8 @@ impl Watchdog {
         self.find_next_look();
     }
 
-    /// Checks whether a storm of `class` begins or ends; its oldest frame has been queued since `waiting_since`.
+    /// Checks whether a storm of `class` begins or ends; the class's oldest frame has been queued since
+    /// `waiting_since`.
     pub fn look(
         &mut self,
         now: Nanos,

@@ -3,7 +3,7 @@
 //! Gentle Flow Control (Qian et al., SIGCOMM 2019) limits a sender to a rate C/2^k, where C is the line rate; the frame
 //! carries k. The format is xoff's own: the rates are in the padding of a PFC frame without classes.
 //!
-//! Fields by offset in the frame:
+//! By offset in the frame:
 //!
 //! * 34-37: magic "GFC1"
 //! * 38: vector; bit n: the frame sets the rate of class n

@@ -373,13 +373,13 @@ mod tests {
             assert_eq!(
                 read6(&v6(src, FD, 9, 17, 0)) == Err(Unroutable::Martian),
                 is_mapped,
-                "a packet from {src:x} must be refused exactly if that source is IPv4-mapped"
+                "a packet from {src:x} must be refused if and only if that source is IPv4-mapped"
             );
         }
     }
 
     #[test]
-    fn only_packets_with_link_local_addresses_stay_on_link() {
+    fn link_local_and_group_addresses_keep_packets_on_link() {
         let stays4 = |dst| {
             let back = read4(&v4(dst, A, 9, 0, 0)).map(|packet| packet.stays_on_link);
             let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;

@@ -98,7 +98,7 @@ pub struct ManagementAddress<'a> {
     pub family: u8,
     /// Address, 1 to 31 bytes.
     pub address: &'a [u8],
-    /// Interface: its numbering scheme, and its number in it.
+    /// Numbering scheme of the interface, and its number.
     pub interface: (u8, u32),
     /// Object identifier, at most 128 bytes, usually empty.
     pub object: &'a [u8],

@@ -3,7 +3,7 @@
 //! The format is xoff's own, because the OFC paper (section III-A) defines none. The list is in the padding of a PFC
 //! frame.
 //!
-//! Fields by offset in the frame:
+//! By offset in the frame:
 //!
 //! * 34-37: magic "OFC1"
 //! * 38: operation; 1 pauses these flows, 2 resumes them

@@ -13,7 +13,7 @@ const BRIDGED: EtherType = EtherType(0x6558);
 #[allow(missing_docs)] // the names say it
 pub struct PathHash {
     pub protocol: bool,
-    /// True if ports of TCP, UDP, UDP-Lite, SCTP and DCCP count. Fragments have none.
+    /// True if the hash includes ports of TCP, UDP, UDP-Lite, SCTP and DCCP. Fragments have none.
     pub ports: bool,
     /// True if a nonzero IPv6 flow label replaces protocol and ports (RFC 6438).
     pub flow_label: bool,

@@ -104,7 +104,7 @@ pub struct ClassCounters {
     pub headroom_watermark: Counter,
     /// Maximum bytes received during one pause by this switch, counted from the decision to pause.
     pub after_xoff_max: Counter,
-    /// Longest time (ns) from a sent XOFF to the receipt of a frame of its class, including times without polls.
+    /// Longest time (ns) from a sent XOFF to the receipt of a frame of its class, including stalls of this switch.
     pub response_max: Counter,
     pub egress_bytes: Counter,
     pub egress_watermark: Counter,

@@ -122,12 +122,12 @@ mod tests {
             assert_eq!(
                 allowed(3, by(Trigger::Egress(PortId(port)))),
                 is_port,
-                "an XOFF that blames port {port} (`Egress`) must be kept exactly if that port exists"
+                "an XOFF that blames port {port} (`Egress`) must be kept if and only if that port exists"
             );
             assert_eq!(
                 allowed(3, by(Trigger::TableFull(PortId(port)))),
                 is_port,
-                "an XOFF that blames port {port} (`TableFull`) must be kept exactly if that port exists"
+                "an XOFF that blames port {port} (`TableFull`) must be kept if and only if that port exists"
             );
         }
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));

@@ -63,7 +63,7 @@ enum CulpritFlows {
     Paused,
 }
 
-/// Encoded frame that pauses or resumes flows.
+/// Length and kind of an encoded frame that pauses or resumes flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPauseFrame {
     /// Length in bytes, without FCS.

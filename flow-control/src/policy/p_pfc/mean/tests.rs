@@ -38,7 +38,7 @@ fn fill(bench: &mut Bench, queues: u8) {
 fn p_pfc_threshold_is_mean_queue_length_if_above_minimum() {
     let mut bench = bench();
     fill(&mut bench, 3);
-    // With 90,000 bytes in three other queues, port 4's queue equals the mean of five at (90,000 + 22,500) / 5 bytes.
+    // With 90,000 bytes in three other queues and 22,500 in port 4's, the mean of the five queues is 22,500 bytes.
     assert_eq!(bench.enqueue(0, 4, 22_500), [], "port paused at the mean, not above");
     assert_eq!(bench.enqueue(1, 4, 2), [xoff(0, by(4)), xoff(1, by(4))]);
 }
@@ -58,8 +58,8 @@ fn p_pfc_congestion_ends_xoff_minus_xon_below_current_mean() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
-    // With 120,000 bytes in the other queues, port 4's queue is 2,000 bytes below the mean of five at (120,000 +
-    // 27,500) / 5 - 2,000 bytes.
+    // With 120,000 bytes in the other queues and 27,500 in port 4's, the mean of the five queues is 29,500 bytes, 2,000
+    // more.
     assert_eq!(bench.dequeue(0, 4, 12_498), [], "congestion ended at 27,502 bytes");
     assert_eq!(bench.dequeue(0, 4, 2), [xon(0)]);
 }
