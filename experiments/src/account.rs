@@ -61,7 +61,8 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Queued frames by class, read before a switch stops: its last XON lets peers send again.
+    /// Frames still queued at the end, by class. Read before any switch stops, because its final XON lets peers send
+    /// again.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -149,7 +150,8 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest scheduling gap of a switch while hosts ran, in ns, at most one eighth too high.
+    /// Returns the longest scheduling gap of a switch while hosts ran, in ns. The result may exceed the true gap by one
+    /// eighth.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -169,8 +171,8 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns how many frames of each class are queued after the hosts have stopped, limited by the queues' counted bytes,
-/// because no counter shows frames lost in the kernel.
+/// Returns how many frames of each class are still queued: received minus departed frames. No counter shows frames lost
+/// in the kernel, so the queued bytes (64 per frame) limit the result.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_count_losses_and_exclude_duplicates() {
+    fn totals_count_losses_and_no_duplicates_as_received() {
         let stream = |frames, duplicated| {
             let mut stream = ReceivedStream { frames, duplicated, ..ReceivedStream::default() };
             stream.settle(10);
@@ -232,17 +234,17 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_duplicate_or_reordered_frame_makes_totals_unclean() {
+    fn single_lost_duplicate_or_reordered_frame_is_detected() {
         let clean = Totals { sent: 9, received: 9, ..Totals::default() };
         assert!(clean.is_clean());
         assert!(!Totals { lost: 1, ..clean }.is_clean());
         assert!(!Totals { duplicated: 1, ..clean }.is_clean());
         assert!(!Totals { reordered: 1, ..clean }.is_clean());
-        assert!(!Totals::default().is_clean(), "a run in which no frame arrived counts as clean");
+        assert!(!Totals::default().is_clean(), "a run in which no frame arrived must not count as clean");
     }
 
     #[test]
-    fn halt_still_open_at_end_of_run_counts_until_that_end() {
+    fn pipeline_halt_at_end_of_run_counts_until_the_end() {
         let account = Account { end: Nanos(500), ..Account::of_hosts(Vec::new(), [0; CLASSES]) };
         let switch = Counted::nothing("a");
         let queue = switch.counters.class(PortId(0), LOSSLESS);

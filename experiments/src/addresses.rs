@@ -77,8 +77,8 @@ fn network(host: HostId) -> Ipv4Addr {
 }
 
 pub fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
-    let number =
-        u32::try_from(2 * wire).expect("a plan has more wires than addresses") + u32::from(is_second);
+    let number = u32::try_from(2 * wire).expect("a plan must not have more wires than there are addresses")
+        + u32::from(is_second);
     Ipv4Addr::from_bits(WIRES.to_bits() + number)
 }
 
@@ -104,13 +104,17 @@ pub(crate) mod tests {
     fn host_address_is_in_subnet_of_its_router() {
         let (plan, _, [near, far]) = leaf_spine();
         assert_eq!([near, far].map(|host| host.ipv4().to_string()), ["10.0.1.2", "10.0.2.2"]);
-        assert_eq!(ip_address(near.address()), near.ipv4(), "the frames have another source address");
+        assert_eq!(
+            ip_address(near.address()),
+            near.ipv4(),
+            "the IP address must be the source address of the frames"
+        );
         assert_eq!(plan.router_address(plan.port_of(far)), (Ipv4Addr::new(10, 0, 2, 1), 24));
         assert_eq!(plan.gateway(far), Some(device_address(plan.port_of(far))));
         let mut bridged = Plan::new(BitRate::from_mbps(100));
         let switch = bridged.switch("switch");
         let host = bridged.host("host", switch);
-        assert_eq!(bridged.gateway(host), None, "a bridged plan has addresses");
+        assert_eq!(bridged.gateway(host), None, "hosts of a bridged plan must not have a gateway");
     }
 
     #[test] // proves: cascade

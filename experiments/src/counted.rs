@@ -55,7 +55,7 @@ impl Counted {
         ["left", "right"].iter().for_each(|port| _ = plan.host(port, switch));
         let config =
             plan.config(switch, &crate::settings::Settings::default(), xoff_config::Machine::default());
-        let settings = Arc::new(config.expect("the configuration is invalid").switch);
+        let settings = Arc::new(config.expect("the planned configuration must be valid").switch);
         Counted::new(&plan, switch, settings, Counters::new(2))
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     use xoff_switch::causes::Causes;
 
     #[test]
-    fn least_headroom_is_minimum_over_ports() {
+    fn unused_headroom_is_minimum_over_ports_of_lossless_class() {
         let switch = Counted::nothing("a");
         let whole = |port: u8| switch.settings.ports[usize::from(port)].classes[LOSSLESS.index()].headroom.0;
         assert!(switch.least_headroom().is_some_and(|left| left == whole(0).min(whole(1)) && left > 7));
@@ -154,6 +154,6 @@ mod tests {
     fn counters_are_read_again_until_two_readings_agree() {
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));
-        assert_eq!(reads.len(), 1, "the value was read too often");
+        assert_eq!(reads.len(), 1, "reading must stop after two equal values");
     }
 }

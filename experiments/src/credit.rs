@@ -3,8 +3,8 @@
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns the line time that a port, once idle, can gain within `frames` frames: saved credit and one frame, limited
-/// by the pipeline's rate.
+/// Returns by how much time a port that was idle can send `frames` frames faster than its line: the line time of its
+/// saved credit and one frame, at most the pipeline's lead over the line.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -33,9 +33,13 @@ mod tests {
     fn goodput_excludes_credit_that_sender_saved_while_idle() {
         let all = Nanos((10_000 + 1_538) * 80);
         assert_eq!(of("", 1_000), all);
-        assert_eq!(of("", 2), Nanos(2 * 123_040), "the credit exceeds the sent frames");
-        // At 10,000 frames/s, 1,000 frames leave the pipeline in 99.9 ms, but take 123.04 ms of the line; 10 frames 0.9
-        // ms and 1.2304 ms.
+        assert_eq!(
+            of("", 2),
+            Nanos(2 * 123_040),
+            "the credit must not exceed the line time of the sent frames"
+        );
+        // At 10,000 frames/s, 1,000 frames leave the pipeline within 99.9 ms, and the line sends them in 123.04 ms. For
+        // 10 frames, the pipeline needs 0.9 ms and the line 1.2304 ms.
         let faster = "[pipeline]\nrate = \"10000pps\"\n";
         assert_eq!(of(faster, 1_000), all);
         assert_eq!(of(faster, 10), Nanos(1_230_400 - 900_000));

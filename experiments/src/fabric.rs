@@ -101,7 +101,7 @@ impl Fabric {
     pub(crate) fn kernels(&self) -> &Network {
         match &self.backend {
             Backend::Namespaces(network) => network,
-            Backend::Simulated(_) => panic!("a simulated fabric has no kernels"),
+            Backend::Simulated(_) => panic!("only a live fabric has kernels"),
         }
     }
 
@@ -113,8 +113,8 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts switches and hosts, and calls `watch`. Hosts stop once all data have arrived, or after `patience` (a time
-    /// at 100 Mb/s).
+    /// Starts switches and hosts, and calls `watch`. Hosts stop once all data have arrived, or after `patience`, which
+    /// is scaled from 100 Mb/s to the line rate.
     pub fn run<T>(
         &self,
         load: &Load,

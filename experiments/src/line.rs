@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: experiment-parity
-    fn faster_line_means_larger_live_sizes_or_shorter_simulation() {
+    fn line_rate_scales_live_sizes_and_simulated_times() {
         let (size, span) = (Bytes(50_000), Nanos::from_millis(600));
         for (rate, sizes, spans) in
             [(50, 25_000, 1_200_000), (100, 50_000, 600_000), (1_000, 500_000, 60_000)]

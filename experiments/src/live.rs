@@ -62,10 +62,10 @@ impl<'a> Live<'a> {
 
     pub fn received_from(&self, from: HostId, to: HostId) -> u64 {
         let volume = self.progress(to).received_from(from.number());
-        volume.expect("the receiver does not count this sender separately").line_bytes.get()
+        volume.expect("the receiver must count this sender separately").line_bytes.get()
     }
 
-    /// Returns the bytes that a host has received, with preambles and gaps.
+    /// Returns the bytes that a host has received, including preambles and inter-frame gaps.
     pub fn received(&self, to: HostId) -> u64 {
         self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }
@@ -89,8 +89,8 @@ impl<'a> Live<'a> {
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `observe` every `interval` until hosts and switches are done, or until `limit`. Both times are those at
-    /// 100 Mb/s.
+    /// Calls `observe` every `interval` until hosts and switches are done, or until `limit`. Both times are scaled from
+    /// 100 Mb/s to the line rate.
     pub fn every(&self, interval: Duration, limit: Duration, mut observe: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {

@@ -18,12 +18,12 @@ pub struct Load {
 impl Load {
     pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
         let before = self.streams.iter().filter(|(of, _)| *of == host).count();
-        assert!(before < STREAMS_MAX, "a host has more than {STREAMS_MAX} streams");
+        assert!(before < STREAMS_MAX, "a host must have at most {STREAMS_MAX} streams");
         self.streams.push((host, stream));
         self
     }
 
-    /// Returns when a stream's first frame was due, calculated from the host's least delayed stream.
+    /// Returns when a stream's first frame was due. The host's start time is estimated from its least delayed stream.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);

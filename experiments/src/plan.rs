@@ -1,6 +1,7 @@
 //! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! Switches have static addresses of all hosts, so they flood no frames, and cycles of wires are harmless.
+//! The forwarding table of each switch has static entries for all hosts, so switches flood no frames, and cycles of
+//! wires are harmless.
 
 use std::net::Ipv4Addr;
 
@@ -45,7 +46,7 @@ impl HostId {
     }
 
     pub fn number(self) -> u16 {
-        u16::try_from(self.0 + 1).expect("a plan has more than 65,535 hosts")
+        u16::try_from(self.0 + 1).expect("a plan must have at most 65,535 hosts")
     }
 }
 
@@ -107,7 +108,7 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// XOFF threshold, as the time that its bytes take on the line: they keep the line busy while a sender waits for a core
+/// XOFF threshold as line time. The bytes queued up to XOFF keep the line busy while a sender waits for a CPU core
 /// after XON.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
@@ -280,7 +281,7 @@ impl Plan {
 
     fn add_port(&mut self, switch: SwitchId, name: &str, leads_to_switch: bool, speed: BitRate) -> PortOf {
         let ports = &mut self.switches[switch.0].ports;
-        let port = PortId(u8::try_from(ports.len()).expect("a switch has more than 256 ports"));
+        let port = PortId(u8::try_from(ports.len()).expect("a switch must have at most 256 ports"));
         ports.push(PlannedPort { name: name.to_owned(), leads_to_switch, speed });
         PortOf { switch, port }
     }
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn user_settings_override_all_settings_except_nic_ones() {
+    fn user_settings_change_every_switch_but_no_host_nic() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
         plan.trunk(switch, nic);
@@ -475,7 +476,7 @@ mod tests {
             config.switch.ports[0].classes[3].xoff.0
         };
         assert_eq!((xoff(switch), xoff(nic)), (80_000, 60_000));
-        assert!(!plan.has_trunks(), "user settings changed a NIC");
+        assert!(!plan.has_trunks(), "user settings must not change a NIC");
     }
 
     #[test]
@@ -492,7 +493,7 @@ mod tests {
             let config = plan.config(of, &variant, Machine::default()).unwrap();
             assert!(
                 config.switch.ports.iter().all(|port| !port.ofc_peer),
-                "a host's NIC got settings of the policy"
+                "a host's NIC must not get settings of the policy"
             );
             let class = &config.switch.ports[0].classes[3];
             (class.xoff.0, class.xon.0)

@@ -173,7 +173,7 @@ mod tests {
         assert_eq!((entries, fs::read_to_string(&queues).unwrap()), (1, "mine".into()));
         assert!(
             matches!(RawData::create(&queues), Err(RawError::Refused { .. })),
-            "a file was accepted as directory"
+            "a file must not be accepted as directory"
         );
     }
 }

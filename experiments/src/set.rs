@@ -31,7 +31,7 @@ impl FromStr for Given {
         };
         if !path.split('.').all(is_name) {
             return Err(format!(
-                "`{path}` is no key with its table: write for example class.3.xoff or topology.k"
+                "`{path}` does not have the form TABLE.KEY: write for example class.3.xoff or topology.k"
             ));
         }
         if value.chars().any(char::is_control) {
@@ -152,7 +152,7 @@ pub(crate) fn put<'de>(
         }
         other => {
             at.set(other);
-            Err(format!("`{first}` cannot be set, because the value before it is no table"))
+            Err(format!("`{first}` cannot be set, because the key before it has a value that is no table"))
         }
     }
 }

@@ -86,7 +86,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// User settings of the original then change the copy, too.
+    /// Copies table `from` into `to`. User settings of `from` then change `to`, too.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);
@@ -116,7 +116,7 @@ impl Settings {
             for (key, setting) in keys {
                 let path: Vec<&str> = table.split('.').chain([key.as_str()]).collect();
                 crate::set::put(&mut root, &path, setting.value(span))
-                    .expect("a setting has the path of a table");
+                    .expect("the path of a setting must begin with a table");
             }
         }
         root
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             variant.reach("class.3.weight"),
             ["class.3.weight"],
-            "the override changed copies that have a value of their own"
+            "the override must not change copies that have a value of their own"
         );
         assert_eq!(variant.reach("class.2.xoff"), ["class.2.xoff"]);
         assert_eq!(variant.reach("switch.log"), ["switch.log"]);

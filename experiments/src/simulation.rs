@@ -185,7 +185,7 @@ fn slots(config: &Config) -> SlotCounts {
 }
 
 fn number(switch: SwitchId) -> u32 {
-    u32::try_from(switch.index()).expect("a plan has more than 2^32 switches")
+    u32::try_from(switch.index()).expect("a plan must have fewer than 2^32 switches")
 }
 
 fn of_host(host: HostId) -> u32 {

@@ -183,7 +183,7 @@ mod tests {
     fn percentile_99_excludes_one_in_a_hundred() {
         let p99 = |values: &[f64]| quantile(&sorted(values.iter().copied()), 99);
         assert_eq!(p99(&(0..=100).rev().map(f64::from).collect::<Vec<_>>()), Some(99.0));
-        assert_eq!(p99(&[0.0, 1.0]), Some(0.99), "percentile is not interpolated linearly");
+        assert_eq!(p99(&[0.0, 1.0]), Some(0.99), "percentiles must be interpolated linearly");
         assert_eq!((p99(&[7.0]), p99(&[])), (Some(7.0), None));
     }
 
@@ -196,12 +196,16 @@ mod tests {
     #[test] // proves: experiments
     fn confidence_interval_uses_students_t_distribution() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
-        // The standard deviation is 1, the standard error 1 / sqrt(3), and Student's t for two degrees of freedom
-        // 4.303.
+        // The three values have standard deviation 1, so standard error 1 / sqrt(3). Student's t for two degrees of
+        // freedom is 4.303.
         let half = 4.303 / 3.0_f64.sqrt();
         assert_eq!((of.mean, of.runs), (94.0, 3));
         assert!((of.high - 94.0 - half).abs() < 1e-9 && (94.0 - of.low - half).abs() < 1e-9, "{of:?}");
-        assert_eq!((Interval::of(&[]), Interval::of(&[94.0])), (None, None), "one run has an interval");
+        assert_eq!(
+            (Interval::of(&[]), Interval::of(&[94.0])),
+            (None, None),
+            "a single run must have no interval"
+        );
         let same = Interval::of(&[7.0; 40]).unwrap();
         assert_eq!((same.low, same.high), (7.0, 7.0));
     }

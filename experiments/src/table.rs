@@ -61,7 +61,7 @@ mod tests {
             Packet { src: dst, dst, len: 100, hops_left: 9, has_options: false, stays_on_link: false };
         match fib.lookup(fib.interface(Site::Port(PortId(0))).unwrap(), &packet) {
             RouteDecision::Host(reason) => Err(reason),
-            RouteDecision::Nowhere => panic!("the destination has no route"),
+            RouteDecision::Nowhere => panic!("the destination must have a route"),
             RouteDecision::Hops(hops) => {
                 Ok(hops.hops.iter().map(|hop| (hop.site.port().unwrap(), hop.dst.0)).collect())
             }
@@ -147,12 +147,12 @@ mod tests {
         assert_eq!(
             onward(&leaf, neighbour(near, 1)),
             Err(PuntReason::Local),
-            "a packet to the host's router is not punted"
+            "a packet to the host's router must be punted"
         );
         assert_eq!(
             onward(&leaf, [172, 16, 0, 0]),
             Err(PuntReason::Local),
-            "a packet to the leaf's own trunk address is not punted"
+            "a packet to the leaf's own trunk address must be punted"
         );
         assert_eq!(onward(&leaf, neighbour(near, 3)), Err(PuntReason::Unresolved));
         assert_eq!(onward(&leaf, [192, 0, 2, 1]), Err(PuntReason::NoRoute));

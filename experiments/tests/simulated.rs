@@ -86,7 +86,7 @@ fn slower_line_than_pipeline_fills_egress_queue() {
 }
 
 #[test]
-fn victim_gets_its_load_before_congestion() {
+fn victim_receives_its_load_before_congestion() {
     let json = simulated("victim", &["pfc"], mbps(10_000));
     let solo = json["policies"]["pfc"]["sweep"][0]["victim"]["solo_mbps"]["p50"].as_f64().unwrap();
     assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
@@ -198,7 +198,7 @@ fn only_qcn_policy_sends_cnms_to_hosts() {
 }
 
 #[test]
-fn higher_class_keeps_its_rate_under_g_pfc_while_alone() {
+fn higher_class_alone_keeps_its_rate_under_g_pfc() {
     let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
     let higher = json["policies"]["g-pfc"]["higher_alone_mbps"]["p50"].as_f64().unwrap();
     assert!((590.0..610.0).contains(&higher), "{higher}");

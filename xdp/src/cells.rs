@@ -55,7 +55,7 @@ impl Cells {
     pub(crate) fn share(&self, first: u32) {
         let sharers = &self.sharers[first as usize];
         let more =
-            sharers.load(Relaxed).checked_add(1).expect("more than 256 frames share one chain of cells");
+            sharers.load(Relaxed).checked_add(1).expect("at most 256 frames may share one chain of cells");
         sharers.store(more, Relaxed);
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn shared_cells_are_free_once_their_last_frame_is_freed() {
         let cells = Cells::new(2).unwrap();
-        assert!(cells.unshare(1), "the chain of a single frame is not free");
+        assert!(cells.unshare(1), "a chain without sharers must be free once its frame is freed");
         cells.share(1);
         cells.share(1);
         assert!(cells.is_shared(1) && !cells.is_shared(0));

@@ -74,7 +74,7 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Only the first of a frame's pieces (one in each chunk) has this and
+    /// First cell of the frame's copy in buffer memory, or [`NONE`]. A frame has a piece in each chunk; only the first piece has this and
     /// `kept_len`.
     kept: u32,
     kept_len: u32,
@@ -106,7 +106,7 @@ impl PacketMemory {
         size: ReceiveChunks,
         [receive, window, transmit]: [u32; 3],
     ) -> io::Result<PacketMemory> {
-        assert!(window > 0, "the window of received frames is empty");
+        assert!(window > 0, "the window must have room for a received frame");
         let too_many = || io::Error::from(io::ErrorKind::InvalidInput);
         let receive = receive.checked_add(window).ok_or_else(too_many)?;
         let count = receive.checked_add(transmit).filter(|&count| count < NONE).ok_or_else(too_many)?;
@@ -183,7 +183,11 @@ impl PacketMemory {
     /// Adds a received frame to the window. The caller must first move the frame that [leaves it](Self::leaves_window) to cells.
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
-        debug_assert_eq!(self.leaves_window(), None, "the window's oldest frame is still in its chunk");
+        debug_assert_eq!(
+            self.leaves_window(),
+            None,
+            "the oldest received frame must be in cells before a newer one enters the window"
+        );
         self.received[chunk as usize] = slot;
         self.window[self.oldest] = chunk;
         self.oldest += 1;
@@ -294,7 +298,7 @@ impl PacketMemory {
     #[inline]
     pub(crate) fn head_mut(&mut self, first: u32) -> &mut [u8] {
         let &Piece { offset, len, is_out, .. } = self.piece(first);
-        assert!(!is_out, "a frame in the TX ring cannot be written");
+        assert!(!is_out, "a frame must not be written while it is in the TX ring");
         // SAFETY: the kernel does not have the chunk, as was just checked.
         unsafe { self.chunks.bytes_mut(first, offset, len) }
     }
@@ -326,7 +330,7 @@ impl PacketMemory {
         let mut chunk = first;
         while chunk != NONE {
             let &Piece { offset, len, next, is_out, .. } = self.piece(chunk);
-            assert!(!is_out, "a frame in the TX ring cannot be written");
+            assert!(!is_out, "a frame must not be written while it is in the TX ring");
             // SAFETY: the kernel does not have the chunk, as was just checked.
             write(unsafe { self.chunks.bytes_mut(chunk, offset, len) });
             chunk = next;

@@ -444,7 +444,7 @@ mod tests {
             assert_eq!(
                 written(&device),
                 Left::Changes(Undo::default()),
-                "the journal records a failed change"
+                "the journal must not keep a failed change"
             );
         });
     }
@@ -456,7 +456,7 @@ mod tests {
             let device = prepared();
             let ifindex = device.ifindex;
             kill(device);
-            assert_ne!(page(ifindex), b"", "the journal was cleared before the restoration");
+            assert_ne!(page(ifindex), b"", "the journal must keep the page until the restoration");
             restore_port(NAME).unwrap();
             assert_eq!(ip("-details link show"), before);
             assert_eq!(page(ifindex), b"");

@@ -40,7 +40,7 @@ struct Page<T> {
     changes: T,
 }
 
-/// Content of a device's page: the changes that the last owner did not undo.
+/// Content of a device's page in the journal: the changes that the last owner did not undo.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
     /// No changes: the last owner restored the device, or the page is of another device.
@@ -49,7 +49,7 @@ pub enum Left<T> {
     Changes(T),
     /// Changes by an owner of the other kind.
     Other,
-    /// Unreadable page; the text is a warning with commands to check the device.
+    /// Unreadable page; the text warns and gives commands with which to check the device.
     Unreadable(String),
 }
 
@@ -94,7 +94,7 @@ impl Journal {
         serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Writes the page; call this before each change.
+    /// Writes the device's page; call this before each change of the device.
     ///
     /// # Errors
     /// Fails if the page cannot be written. The caller must then change nothing.
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn warning_about_unreadable_page_names_check_commands() {
+    fn warning_about_unreadable_journal_page_has_check_commands() {
         let page = JOURNAL.page(&5).unwrap();
         for left in [read::<String>(JOURNAL, &page), read(JOURNAL, &page[..page.len() - 1])] {
             let Left::Unreadable(warning) = left else { panic!("{left:?}") };

@@ -55,7 +55,7 @@ impl Layout {
         };
         assert!(
             chunk_bytes.is_power_of_two() && HEADROOM + SMALL <= chunk_bytes,
-            "the chunk size is too small or no power of two"
+            "the chunk size must be a power of two that holds the headroom and a small chunk"
         );
         let received = u64::from(receive) * u64::from(stride) + u64::from(chunk_bytes - stride);
         Layout {
@@ -146,21 +146,24 @@ mod tests {
         assert_eq!(
             layout.transmitted(6143),
             u32::MAX,
-            "the address of a receive chunk became a transmit chunk"
+            "the address of a receive chunk must not name a transmit chunk"
         );
     }
 
     #[test] // proves: memory
     fn written_parts_of_small_chunks_are_adjacent() {
         let layout = Layout::new(2048, ReceiveChunks::Small, [5, 2]);
-        assert_eq!(layout, SMALL_ONES, "transmit chunks do not begin at 5 * 512 + 1536 = 4096");
+        assert_eq!(layout, SMALL_ONES, "transmit chunks must begin at 5 * 512 + 1536 = 4096 bytes");
         let written = (0..5).map(|chunk| layout.address(chunk) + u64::from(layout.receive_offset()));
-        assert!(written.eq([1536, 2048, 2560, 3072, 3584]), "the written parts are not adjacent");
+        assert!(
+            written.eq([1536, 2048, 2560, 3072, 3584]),
+            "the parts that the kernel writes must be adjacent"
+        );
         assert_eq!(layout.transmit_room(), 1792);
         assert_eq!(layout.kernel_headroom() + HEADROOM, 1536);
         assert_eq!(layout.bytes(), 8192);
         let six = Layout::new(2048, ReceiveChunks::Small, [6, 2]);
-        assert_eq!(six.address(6), 6144, "transmit chunks overlap receive chunks");
+        assert_eq!(six.address(6), 6144, "transmit chunks must not overlap receive chunks");
     }
 
     #[test]

@@ -78,8 +78,8 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns whether the kernel supports [small receive chunks](ReceiveChunks::Small): Linux 6.6, or 6.6.11 with several
-/// queues.
+/// Returns whether the kernel supports [small receive chunks](ReceiveChunks::Small): Linux 6.6 or newer, with several
+/// queues 6.6.11.
 #[must_use]
 pub fn has_small_chunks() -> bool {
     umem::has_small_chunks()

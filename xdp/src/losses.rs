@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_lost_by_socket_and_again_by_device_counts_once() {
+    fn loss_counted_by_socket_and_device_counts_once() {
         let native = Overlap::of(&Driver::named("veth"), true);
         let losses = Losses::of(&stalled(), &device(120), native);
         assert_eq!(losses, Losses { behind_program: 120, ..Losses::default() });
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_with_untested_driver_is_at_least_larger_counter() {
+    fn loss_total_with_untested_driver_is_a_lower_bound() {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
         let losses = Losses::of(&stalled(), &device(150), unknown);
         assert_eq!((losses.total(), losses.at_least), (150, true));
@@ -154,14 +154,14 @@ mod tests {
         assert_eq!(
             (hidden.total(), hidden.ambiguous),
             (0, 10),
-            "ten frames that the device may have lost are not reported"
+            "the ten frames that the device may have lost must be reported"
         );
         let veth = Overlap::of(&Driver::named("veth"), true);
         let invalid = XdpStatistics { rx_invalid: 5, ..XdpStatistics::default() };
         assert_eq!(
             Losses::of(&invalid, &device(5), veth).before_program,
             5,
-            "frames of separate counters were not added"
+            "losses in separate counters must be added"
         );
     }
 
@@ -171,7 +171,7 @@ mod tests {
         let at = |driver, rx_dropped| {
             Losses::of(&xdp, &device(rx_dropped), Overlap::of(&Driver::named(driver), true))
         };
-        assert_eq!(at("virtio_net", 127).total(), 123, "frames that are too long were counted as lost");
+        assert_eq!(at("virtio_net", 127).total(), 123, "too long frames must not count as lost");
         assert_eq!(at("veth", 120).total(), 123);
         assert_eq!((at("igb", 9).total(), at("igb", 9).at_least), (123, true));
     }

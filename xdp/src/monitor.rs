@@ -298,9 +298,9 @@ impl Monitor {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
         }
-        // Leave drops that sockets or program also count out of the device's start value: [`Losses::of`] subtracts them
-        // later, and would otherwise hide drops that only the device counts. Read the device last, so that the other
-        // counts do not exceed its count.
+        // Exclude from the device's start value the drops that sockets or program also count: [`Losses::of`] subtracts
+        // those later, and would otherwise hide drops that only the device counts. Read the device last, so that the
+        // other counts do not exceed its count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();

@@ -10,7 +10,7 @@ use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
 /// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (a veth keeps the order
-/// with GRO on).
+/// only with GRO, which is turned on).
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }

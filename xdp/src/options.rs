@@ -17,11 +17,11 @@ pub struct PortOptions {
     pub receive_size: ReceiveChunks,
     /// True if a frame may be longer than a transmit chunk (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,
-    /// Receive chunks per queue; at most the entries of the fill ring and of the RX ring.
+    /// Receive chunks per queue; neither the fill ring nor the RX ring may have fewer entries.
     pub receive_chunks: u32,
     /// Additional chunks per queue, in which the last received frames stay. Older frames move to cells of the buffer
     /// memory.
     pub window: u32,
-    /// Transmit chunks; at most the entries of the TX ring and of the completion ring.
+    /// Transmit chunks; neither the TX ring nor the completion ring may have fewer entries.
     pub transmit_chunks: u32,
 }

@@ -172,7 +172,7 @@ impl Prepared {
 }
 
 /// Open port, which receives frames. Dropping it closes the port and restores the device; this must happen in the
-/// network namespace of its opening.
+/// network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
@@ -408,7 +408,7 @@ fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), Xd
 }
 
 fn count(queues: &[u32]) -> u32 {
-    u32::try_from(queues.len()).expect("the device has more than 2^32 queues")
+    u32::try_from(queues.len()).expect("a device must have fewer than 2^32 queues")
 }
 
 fn descriptor(receiver: &Receiver<XskRx, XskFill>) -> BorrowedFd<'_> {

@@ -231,7 +231,11 @@ mod tests {
         }
         assert_eq!(drops(&stats), DeviceDrops { rx_errors: 5, ..DeviceDrops::default() });
         set(&mut stats, "rx_frame_errors", 4);
-        assert_eq!(drops(&stats).rx_errors, 9, "the larger sum of the parts was not used");
+        assert_eq!(
+            drops(&stats).rx_errors,
+            9,
+            "a sum of the error kinds above the total must replace the total"
+        );
         for (name, frames) in [("rx_fifo_errors", 20), ("rx_missed_errors", 30), ("rx_over_errors", 30)] {
             set(&mut stats, name, frames);
         }

@@ -17,7 +17,7 @@ use crate::store::Store;
 /// Number of chunks missing from the fill ring at which it is refilled; at most a quarter of [`Receiver::size`].
 const REFILL: u32 = 32;
 
-/// Number of frames to prefetch, because received bytes are in another core's cache.
+/// Number of frames to prefetch ahead, because received bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
-    /// Drops a partly received frame. The kernel must not use the rings any more.
+    /// Drops a partly received frame. Call this only once the kernel has stopped using the rings.
     #[cold]
     pub(crate) fn end(&mut self, store: &mut Store) {
         if let Some(Partial::Whole(begun)) = self.partial.take() {

@@ -35,7 +35,7 @@ unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
     fn new(memory: Mapping, layout: RingLayout, size: u32) -> Ring<T> {
-        assert!(size.is_power_of_two(), "the ring size {size} is no power of two");
+        assert!(size.is_power_of_two(), "the ring size must be a power of two, but is {size}");
         Ring {
             producer: memory.at(layout.producer, 1),
             consumer: memory.at(layout.consumer, 1),
@@ -55,13 +55,13 @@ impl<T: Copy> Ring<T> {
 
     #[inline]
     fn consumer(&self) -> &AtomicU32 {
-        // SAFETY: as for `producer`.
+        // SAFETY: `Mapping::at` has checked the address; the kernel also uses an atomic.
         unsafe { self.consumer.as_ref() }
     }
 
     #[inline]
     fn flags(&self) -> &AtomicU32 {
-        // SAFETY: as for `producer`.
+        // SAFETY: `Mapping::at` has checked the address; the kernel also uses an atomic.
         unsafe { self.flags.as_ref() }
     }
 

@@ -19,7 +19,7 @@ use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// Maximum further attempts to bind, because a killed process's socket keeps its queue for a moment.
+/// Maximum number of repeated attempts to bind: the socket of a killed process keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -247,10 +247,10 @@ mod tests {
             fill.submit();
             socket.recv(&mut [0]).is_err()
         };
-        assert!(!is_woken(0, 1), "a driver that polls by itself was woken");
+        assert!(!is_woken(0, 1), "a driver that polls by itself must not be woken");
         assert!(is_woken(libc::XDP_RING_NEED_WAKEUP, 1));
-        assert!(!is_woken(libc::XDP_RING_NEED_WAKEUP, 0), "the driver was woken without new chunks");
-        assert!(!is_woken(0, 1), "a driver that no longer waits was woken");
+        assert!(!is_woken(libc::XDP_RING_NEED_WAKEUP, 0), "the driver must not be woken without new chunks");
+        assert!(!is_woken(0, 1), "a driver that does not wait must not be woken");
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Store {
     pub fn with_frames(frames: u32) -> Store {
         let share =
             Share { frames, cells: frames * cells_of(2 * CELL) + cells_of(FRAME_MAX), ..Share::default() };
-        Store::cut(&[share]).expect("the memory cannot be allocated").remove(0)
+        Store::cut(&[share]).expect("the buffer memory must be allocatable").remove(0)
     }
 
     #[must_use]
@@ -133,7 +133,7 @@ impl Store {
 
     pub(crate) fn add_memory(&mut self, port: PortId, memory: Box<PacketMemory>) {
         let before = self.memories[port.index()].replace(memory);
-        assert!(before.is_none(), "the port already has a packet memory");
+        assert!(before.is_none(), "a port must not have two packet memories");
     }
 
     pub(crate) fn can_take_memory(&self, port: PortId) -> bool {
@@ -150,14 +150,17 @@ impl Store {
     pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
         let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
         for slot in residents {
-            assert!(self.move_to_cells(slot), "received frames do not fit into the buffer memory");
+            assert!(
+                self.move_to_cells(slot),
+                "the buffer memory must have room for the port's received frames"
+            );
         }
         self.memories[port.index()].take()
     }
 
     #[inline]
     pub(crate) fn memory(&mut self, port: PortId) -> &mut PacketMemory {
-        self.memories[port.index()].as_deref_mut().expect("the port has no packet memory")
+        self.memories[port.index()].as_deref_mut().expect("the port must have a packet memory in this store")
     }
 
     #[inline]
@@ -171,7 +174,9 @@ impl Store {
     }
 
     fn memory_of(&self, port: PortId) -> &PacketMemory {
-        self.memories[port.index()].as_deref().expect("the frame is in another worker's packet memory")
+        self.memories[port.index()]
+            .as_deref()
+            .expect("a received frame must be in packet memory of this worker")
     }
 
     #[inline]
@@ -186,7 +191,9 @@ impl Store {
     }
 
     pub(crate) fn add_received(&mut self, chain: &mut Chain, port: PortId, chunk: u32, len: u32) {
-        let memory = self.memories[port.index()].as_deref_mut().expect("the port has no packet memory");
+        let memory = self.memories[port.index()]
+            .as_deref_mut()
+            .expect("the port must have a packet memory in this store");
         append(&self.shared.cells, &mut self.free_cells, chain, memory.received(chunk, len));
         memory.free_received(chunk);
     }
@@ -272,7 +279,7 @@ impl Store {
                     .memories
                     .get_disjoint_mut([port.index(), from.index()])
                     .expect("both ports are the same")
-                    .map(|memory| memory.as_deref_mut().expect("the port belongs to another worker"));
+                    .map(|memory| memory.as_deref_mut().expect("both ports must belong to this worker"));
                 memory.fill(first, std::iter::once(other.received(chunk, len)));
                 other.free_received(chunk);
             }
@@ -348,7 +355,7 @@ impl Store {
         if self.control.contains(&slot) {
             self.free_control.push(slot);
         } else {
-            assert!(self.own.contains(&slot), "the frame belongs to another worker");
+            assert!(self.own.contains(&slot), "a frame must be freed by the worker that owns it");
             self.free.push(slot);
         }
     }
@@ -395,7 +402,10 @@ impl FrameStore for Store {
         match place {
             FramePlace::Received(port, chunk) => self.memory(port).received_mut(chunk, len),
             FramePlace::Queued(first) => {
-                assert!(!self.shared.cells.is_shared(first), "copies share the frame's cells");
+                assert!(
+                    !self.shared.cells.is_shared(first),
+                    "cells must not be written while copies of the frame share them"
+                );
                 // SAFETY: this store's worker has the frame, no copy shares its cells, and `&mut self` excludes every
                 // other use.
                 unsafe { self.shared.cells.bytes_mut(first, len.min(CELL)) }
@@ -411,7 +421,8 @@ impl FrameStore for Store {
         };
         let is_moved = self.memory(port).move_start(first, by);
         if is_moved {
-            let len = len.checked_add_signed(-by).expect("the frame is shorter than the first of its chunks");
+            let len =
+                len.checked_add_signed(-by).expect("a frame must be at least as long as its first piece");
             self.set_row(frame.slot(), Row { place: FramePlace::Sending(port, first), len });
             frame.resize(len);
         }

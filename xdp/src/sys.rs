@@ -185,8 +185,8 @@ fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T)
 
 fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) -> io::Result<T> {
     let (socket, mut len) = (socket.as_raw_fd(), size_of::<T>());
-    // SAFETY: `value` is writable, of the size given, and any bytes are a value of it: this function is private, and
-    // called with integers and structs of such only.
+    // SAFETY: `value` is writable and of the size given, and any bytes are a valid value, because this private function
+    // is only called with integers and structs of integers.
     let failed = unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut len) };
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

@@ -41,7 +41,7 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter for two rings of at least `chunks` entries.
+    /// Creates a transmitter for two rings of at least `chunks` entries each.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,
@@ -81,7 +81,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Puts a frame on the TX ring for the next [`flush`](Self::flush). Returns the frame if chunks or entries are lacking.
+    /// Puts a frame on the TX ring for the next [`flush`](Self::flush). Returns the frame if too few chunks or ring entries are free.
     #[inline]
     pub(crate) fn send(&mut self, port: PortId, store: &mut Store, frame: Frame) -> Result<(), Frame> {
         if self.is_removed() {
@@ -148,7 +148,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         store: &mut Store,
         mut unsent: impl FnMut(&mut Store, Frame),
     ) {
-        assert!(self.is_at_rest(), "the kernel may still send these frames");
+        assert!(self.is_at_rest(), "frames must not be taken back while the kernel may send them");
         if std::mem::take(&mut self.out) == 0 {
             return;
         }

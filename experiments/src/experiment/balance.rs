@@ -344,7 +344,7 @@ mod tests {
             assert_eq!(
                 at_group.count(),
                 HOSTS,
-                "the leaf does not spread frames to the other leaf over its uplinks"
+                "the leaf must spread frames to the other leaf over all its uplinks"
             );
             group.spread
         });

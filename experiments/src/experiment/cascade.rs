@@ -52,7 +52,7 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Length of a stall of a switch or host from which on a run proves nothing: in this time a sender fills half of XOFF.
+/// Shortest stall of a switch or host that makes a deviation inconclusive: in this time a sender fills half of XOFF.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -64,8 +64,8 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Conclusive runs: without stall, missed pause, flow on another path, or step too early by at most a switch's
-    /// longest stall.
+    /// Conclusive runs: every flow took its expected path, and the run matches the article, or deviates in a way that
+    /// no stall explains.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,
@@ -160,7 +160,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock before it polls its rings. A stall in between makes its timestamps too early.
+        // A switch reads its clock before it polls its rings. A stall between these two makes its timestamps too early.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {
@@ -297,7 +297,10 @@ mod tests {
         };
         assert_eq!(["pfc", "pfc-control"].map(|name| is_held(name, &request)), [true, false]);
         request.given.extend("pipeline.rate=7kpps".parse::<crate::Given>());
-        assert!(!is_held("pfc", &request), "the pipeline is congested, too");
+        assert!(
+            !is_held("pfc", &request),
+            "with a congested pipeline, the article's steps must not be required"
+        );
     }
 
     #[test]
@@ -325,11 +328,11 @@ mod tests {
         assert_eq!(
             held(&[on_other_path(), good()]),
             (0, Verdict::Kept, 0),
-            "a run in which a flow took another path counts as conclusive"
+            "a run in which a flow took another path must not count as conclusive"
         );
         let text =
             on_other_path().deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
-        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the deviation is not reported");
+        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the deviation must be reported");
     }
 
     #[test]
@@ -370,6 +373,10 @@ mod tests {
             event(7.0, PauseAction::Holds),
         ];
         let held = [("rail-c holds spine".to_owned(), vec![(3.0, 5.0), (7.0, 9.0)])];
-        assert_eq!(spans(&events, 9.0), held, "a pause without an observed end stops early in the figure");
+        assert_eq!(
+            spans(&events, 9.0),
+            held,
+            "a pause without an observed end must extend to the end of the figure"
+        );
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn compare<R, M: Serialize>(
 }
 
 /// Runs the policies in turns (all first runs, then all second runs), so that disturbances of the machine affect all
-/// alike.
+/// policies equally.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

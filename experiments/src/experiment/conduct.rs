@@ -21,7 +21,7 @@ pub struct Conduct {
     pub least_headroom_bytes: Option<u64>,
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// Median scheduling gap of the hosts in ms; zero if none slept.
+    /// Median scheduling gap of the hosts in ms; zero if no host slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,
@@ -46,7 +46,7 @@ impl From<&Account> for Halts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Every frame arrived once and in order, or is queued.
+    /// Every frame arrived once and in order, or is still queued.
     #[default]
     Kept,
     /// No loss is known, but a counter was unreadable.
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(
             Verdict::of(Totals::default(), 0, true),
             Verdict::Lossy,
-            "a run in which no frame arrived counts as a kept promise"
+            "a run in which no frame arrived must not count as lossless"
         );
     }
 
@@ -183,16 +183,23 @@ mod tests {
         let [queued, lossy] = [of(2), of(1)];
         assert_eq!((queued.lossless.lost, queued.unqueued_losses, queued.verdict), (2, 0, Verdict::Kept));
         assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
-        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "the totals do not cover all sent frames");
+        assert!(
+            (lossy.lost_percent() - 10.0).abs() < 1e-9,
+            "lost frames must be a percentage of all sent frames"
+        );
         assert_eq!(
             (lossy.xdp_drops, lossy.longest_host_gap_ms),
             (7, 3.0),
-            "wrong scheduling gaps or kernel drops of the machine"
+            "kernel drops and the longest gap must cover all hosts"
         );
-        assert_eq!(lossy.usual_host_gap_ms, 0.03, "the gap is not the median of the hosts that slept");
+        assert_eq!(lossy.usual_host_gap_ms, 0.03, "the usual gap must be the median of the hosts that slept");
         let runs =
             [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..lossy.clone() });
-        assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "not the median of the runs");
+        assert_eq!(
+            runs.into_iter().sum::<Conduct>().usual_host_gap_ms,
+            0.05,
+            "the usual gap must be the median of the runs"
+        );
     }
 
     #[test]
@@ -219,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_headroom_have_no_least_headroom() {
+    fn smallest_headroom_ignores_runs_without_headroom() {
         let with = |least_headroom_bytes| Conduct { least_headroom_bytes, ..Conduct::default() };
         let least = |runs: [Option<u64>; 2]| runs.map(with).into_iter().sum::<Conduct>().least_headroom_bytes;
         assert_eq!(

@@ -178,7 +178,7 @@ mod tests {
         };
         let of = DeadlockResults::of(&[run(1_500, &["a"], 0), run(300, &["a", "b"], 1)]);
         assert_eq!((of.deadlocks, of.stopped_ms, of.cycle), (1, Spread::of([300.0]), vec!["a".to_owned()]));
-        assert_eq!(of.delivered_mbps, None, "a run without samples has a rate");
+        assert_eq!(of.delivered_mbps, None, "a run without samples must have no rate");
         let none = DeadlockResults::of(&[run(1_500, &[], 0)]);
         assert_eq!((none.deadlocks, none.stopped_ms), (0, None));
     }

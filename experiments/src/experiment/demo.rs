@@ -160,7 +160,7 @@ pub struct Victim {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// `None` if no port has headroom.
+    /// Smallest unused headroom of a port, in bytes; `None` if no port has headroom.
     pub least_free_bytes: Option<u64>,
 }
 
@@ -243,7 +243,10 @@ impl Display for DemoReport {
                 self.conduct.unproved.join("; ")
             ),
             Promise::NotKept => {
-                writeln!(f, "The promise was NOT kept: see the lossless row and the ledger above.")
+                writeln!(
+                    f,
+                    "The guarantee for the lossless class was NOT kept: see its row and the ledger above."
+                )
             }
         }
     }
@@ -254,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: verdict
-    fn demo_does_not_report_unproved_promise_as_kept() {
+    fn demo_never_reports_unproved_losslessness_as_proved() {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
         let clean = Conduct { lossless, ledger_balanced: true, ..Conduct::default() };
         let unproved = Conduct { unproved: vec!["demo: its device is gone".into()], ..clean.clone() };

@@ -20,7 +20,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     let (path, parts) = (given.path.as_str(), given.parts());
     if parts.len() < 2 {
         return Err(format!(
-            "`{path}` is no key with its table: write for example class.3.xoff or switch.accounting"
+            "`{path}` does not have the form TABLE.KEY: write for example class.3.xoff or switch.accounting"
         ));
     }
     let is_of_all = ["defaults", TRUNK].contains(&parts[0]);

@@ -73,7 +73,7 @@ impl Length {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
     Variants,
-    /// No policy promises losslessness, because the switch has too little memory.
+    /// No policy promises losslessness, because the experiment's switch has too little memory for it.
     Nobody,
 }
 
@@ -178,7 +178,7 @@ impl Experiment {
     }
 
     /// Checks that switches accept the policy variant at every rate of [`LINES`], and that no other variant has equal
-    /// settings here.
+    /// settings in this experiment.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -212,7 +212,7 @@ impl Experiment {
 
     fn check_variant(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), String> {
         if let Some(twin) = self.twin(variant) {
-            return Err(format!("switches of this experiment would act as under `{twin}`"));
+            return Err(format!("in this experiment its switches would act exactly as under `{twin}`"));
         }
         if variant.is_for_trunks() && !self.has_trunks(variant) {
             return Err("this policy differs from plain PFC only between switches that support it, but this experiment has one switch, \
@@ -334,13 +334,13 @@ impl Experiment {
     }
 }
 
-/// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames, and the slowest line (40 %) near
-/// the minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a survivable stall
-/// (25 ms).
+/// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames, and the slowest line of an
+/// experiment (40 % of the rate) near the configuration's minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms
+/// at 1 Gb/s) could expire during a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves time to hosts and switches, at
-/// most 1 Gb/s.
+/// Returns the default line rate of live experiments: 50 Mb/s per core, but at most 1 Gb/s. This rate leaves hosts and
+/// switches enough CPU time.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);

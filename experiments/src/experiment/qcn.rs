@@ -94,7 +94,7 @@ impl QcnScene {
     }
 }
 
-/// Third of a run. Rates are measured in its second half, when rate limiters have settled.
+/// Phase: a third of a run. Rates are measured in the second half of the phase, when rate limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,
@@ -257,7 +257,7 @@ type PolicyResults = [Compared<QcnRun, QcnResults>];
 
 fn title(scene: QcnScene, request: &Request) -> String {
     let line = request.line;
-    // Round the title's times to 0.1 s at 100 Mb/s, and finer in proportion on faster lines, where times are shorter.
+    // Round the title's times to 0.1 s at 100 Mb/s, and in proportion on faster lines.
     let [begin, end] = [1, 2].map(|phases| {
         let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
         seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))

@@ -58,8 +58,10 @@ fn plain_pfc_reason_of_class((switch, kind): (&SwitchSettings, PolicyKind)) -> O
     let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
     let is_reached = |class: &ClassSettings| class.egress_xoff < class.egress_max;
     match kind {
-        PolicyKind::Ofc if none(|port| port.ofc_peer) => Some("no peer supports lists of flows"),
-        PolicyKind::Gfc if none(|port| port.gfc_peer) => Some("no peer supports rates"),
+        PolicyKind::Ofc if none(|port| port.ofc_peer) => {
+            Some("no peer supports OFC's pauses of single flows")
+        }
+        PolicyKind::Gfc if none(|port| port.gfc_peer) => Some("no peer supports GFC's rate limits"),
         PolicyKind::GPfc if switch.lossless_anywhere().iter().count() < 2 => {
             Some("only one class is lossless, so there is no lower class to pause")
         }
@@ -93,7 +95,7 @@ mod tests {
     fn policies_that_act_as_plain_pfc_are_recognised() {
         assert_eq!(
             plain_pfc_reason_of("ofc-fig1", "ofc-pfc-middle", &[]),
-            Some("no peer supports lists of flows")
+            Some("no peer supports OFC's pauses of single flows")
         );
         assert_eq!(
             plain_pfc_reason_of("incast", "g-pfc", &[]),

@@ -188,9 +188,9 @@ impl Report {
                 (Verdict::Lossy, false) => {
                     Some(format!("{name} lost frames; this policy does not promise losslessness."))
                 }
-                (_, true) => Some(format!("{name}: the promise was NOT kept.")),
+                (_, true) => Some(format!("{name}: the promise of losslessness was NOT kept.")),
                 (Verdict::Broken, false) => {
-                    Some(format!("{name} may lose frames, but NOT duplicate, reorder or miscount them."))
+                    Some(format!("{name} duplicated, reordered or miscounted frames; it may only lose them."))
                 }
             }
         };
@@ -442,7 +442,8 @@ mod tests {
     #[test]
     fn report_of_several_runs_has_confidence_intervals() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
-        // The standard deviation is sqrt(2), the standard error 1, and Student's t for one degree of freedom 12.706.
+        // The values 89 and 91 have standard deviation sqrt(2), so standard error 1. Student's t for one degree of
+        // freedom is 12.706.
         assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
         let json = serde_json::to_value(&of).unwrap();
         let interval = &json["policies"]["pfc"]["ci95"]["/goodput_mbps"];
@@ -524,13 +525,13 @@ mod tests {
     }
 
     #[test] // proves: verdict
-    fn report_names_unproved_lossless_promise() {
+    fn report_names_reason_why_losslessness_is_unproved() {
         let gaps = vec!["s1: its device is gone".to_owned()];
         let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };
         assert_eq!(
             report([clean(), unproved.clone()]).promise(),
             Promise::Kept,
-            "a policy without promise is reported"
+            "unproved losslessness of a policy that does not promise it must not be reported"
         );
         let of = report([unproved.clone(), clean()]);
         assert_eq!(of.promise(), Promise::NotProved);
@@ -544,6 +545,6 @@ mod tests {
         let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);
         assert_eq!(broken.promise(), Promise::NotKept);
         let text = broken.to_string();
-        assert!(text.contains("pfc-wdrop may lose frames, but NOT"), "{text}");
+        assert!(text.contains("pfc-wdrop duplicated, reordered or miscounted frames"), "{text}");
     }
 }

@@ -12,7 +12,7 @@ impl Series {
         self.samples.push((at, bytes));
     }
 
-    /// Returns the mean rate in Mb/s between two times, each by the last sample before it.
+    /// Returns the mean rate in Mb/s between two samples: the last one at or before each of the two times.
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
         let at =
             |time: Nanos| self.samples.iter().rev().find(|sample| sample.0 <= time).or(self.samples.first());

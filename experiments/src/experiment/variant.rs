@@ -17,9 +17,9 @@ enum Key {
     Word(&'static str),
     Yes,
     Classes(&'static [u8]),
-    /// Size at 100 Mb/s; it scales with the line rate.
+    /// Size in kB at 100 Mb/s; it scales with the line rate.
     Kilobytes(u64),
-    /// Frames at 100 Mb/s; their number scales with the line rate.
+    /// Number of frames at 100 Mb/s; it scales with the line rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
@@ -310,8 +310,8 @@ impl Variant {
     }
 }
 
-/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes like other sizes, times by
-/// a hundred.
+/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion to the line rate, bytes like other
+/// sizes, times like those of the experiments (a hundredfold at 100 Mb/s).
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

@@ -47,7 +47,7 @@ const HEADLINES: &[Headline<VictimResults>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// Load of a light sender to the congested port in percent of a line; the fair share is 12.5 %.
+/// Loads of each light sender to the congested port, in percent of a line; the fair share is 12.5 %.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
 const VICTIM: u64 = 30;
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +57,10 @@ struct Sizes {
     loads: &'static [u64],
 }
 
-/// Frames per message of 64 KB, the size of short flows in CaPFC's Table I.
+/// Frames per message: 64 KB, the size of short flows in CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Frames per message, half as long to the congested port as in `LONG`. Loads end at 15 %: 20 % would need too many
-/// streams.
+/// Frames per message. Messages to the congested port have about half the size of those of `LONG`. A load of 20 % would
+/// need too many streams.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);
@@ -226,7 +226,8 @@ impl VictimScene {
 }
 
 impl VictimRun {
-    /// Returns the senders' XOFFs, pause time and observed time (ns), and the first XOFF's time.
+    /// Returns sums over the senders: XOFFs sent to them, their paused time and observed time (ns); and the first
+    /// XOFF's time.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));

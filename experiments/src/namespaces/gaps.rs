@@ -10,7 +10,8 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// Returns the switches' longest scheduling gap (ns), at most one eighth too high.
+    /// Returns the longest scheduling gap of the switches' workers in ns. The result may exceed the true gap by one
+    /// eighth.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);
@@ -43,6 +44,10 @@ mod tests {
         let longest = before.longest_since(&views);
         assert!((4_000_000..4_500_001).contains(&longest), "{longest}");
         facts.looped(Nanos::from_millis(90), budget);
-        assert_eq!(before.longest_since(&views), 90_000_000, "the longest gap is not exact");
+        assert_eq!(
+            before.longest_since(&views),
+            90_000_000,
+            "the longest gap of the switch's lifetime must be exact"
+        );
     }
 }

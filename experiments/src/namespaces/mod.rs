@@ -40,7 +40,10 @@ impl Network {
     pub(crate) fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
         if plan.is_routed() {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();
-            assert_eq!(of_kernel, 0, "a routed plan has kernel hosts, which need all others as neighbours");
+            assert_eq!(
+                of_kernel, 0,
+                "a routed plan must not have kernel hosts, which need all others as neighbours"
+            );
         }
         let mut lab = Lab::new();
         let mut switches = Vec::new();

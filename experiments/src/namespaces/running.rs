@@ -128,7 +128,7 @@ impl RunningFabric for Running<'_> {
         let Hosts::FinalReports { reports, longest_stall_nanos } =
             std::mem::replace(&mut self.hosts, Hosts::Waiting)
         else {
-            panic!("hosts still run at the end of their switches");
+            panic!("hosts must have stopped before their switches end");
         };
         let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
         self.routing.check(self.plan, &self.switches.views(), patience)?;
@@ -155,7 +155,7 @@ mod tests {
         let (settings, counters) = counted(&view);
         let is_there = Arc::downgrade(&view);
         drop(view);
-        assert!(is_there.upgrade().is_none(), "the account keeps the packet memory");
+        assert!(is_there.upgrade().is_none(), "the account must not keep the packet memory allocated");
         assert_eq!(settings.ports.len(), counters.ports());
     }
 }

@@ -58,7 +58,7 @@ pub struct Volume {
 pub struct Counts {
     /// Packets received with a congestion mark (`IpExtInCEPkts`).
     pub marked: u64,
-    /// Sent segments without retransmissions (`TcpExtTCPOrigDataSent`).
+    /// Sent segments, retransmissions not counted (`TcpExtTCPOrigDataSent`).
     pub segments: u64,
     pub retransmitted: u64,
     /// Segments received out of order (`TcpExtTCPOFOQueue`).

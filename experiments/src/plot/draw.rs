@@ -68,7 +68,8 @@ impl Figure {
         Ok(())
     }
 
-    /// Dashes the SVG lines of all names but the first; the plotting library would draw each dash as a line.
+    /// Dashes the lines of all names but the first, by an SVG attribute: the plotting library would draw each dash as a
+    /// separate line.
     pub(super) fn dashed(&self, svg: String) -> String {
         let names = self.names();
         let in_legend = self.legend(&names);

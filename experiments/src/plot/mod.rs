@@ -148,9 +148,13 @@ mod tests {
         assert!(!whole.contains("none completed"), "{whole}");
         assert!(broken.contains("wdrop: none completed at 10"), "{broken}");
         let drawn = |svg: &str| svg.matches("stroke-width=\"2\"").count() - 1; // without the legend's
-        assert_eq!((drawn(&whole), drawn(&broken)), (1, 2), "a line joins the points on both sides of a gap");
+        assert_eq!(
+            (drawn(&whole), drawn(&broken)),
+            (1, 2),
+            "no line may join the points on both sides of a gap"
+        );
         assert_eq!(whole.matches("<circle").count(), 4);
-        assert_eq!(broken.matches("<circle").count(), 3, "a point is drawn where nothing was measured");
+        assert_eq!(broken.matches("<circle").count(), 3, "no point may be drawn where nothing was measured");
     }
 
     #[test] // proves: experiments
@@ -158,11 +162,11 @@ mod tests {
         let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
         let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
         let count = |text: &str| svg.matches(text).count();
-        assert_eq!(count("stroke-width=\"2\""), 4, "the plot lacks two lines, or two legend entries");
+        assert_eq!(count("stroke-width=\"2\""), 4, "the plot must have two lines and two legend entries");
         assert_eq!(
             count("stroke-dasharray=\"9 7\""),
             2,
-            "lines other than those of the second policy are dashed"
+            "only the line and the legend entry of the second policy must be dashed"
         );
     }
 
@@ -188,7 +192,10 @@ mod tests {
         let title = "Deadlock: three switches in a ring, three flows over two wires each, 100 Mb/s lines";
         let panels = vec![panel(Content::Lines(vec![("pfc".into(), vec![(0.0, Some(1.0))])]))];
         let svg = Figure { title: title.into(), panels }.svg().unwrap();
-        assert!(svg.contains("wires each,") && !svg.contains(title), "one panel is too narrow for it");
+        assert!(
+            svg.contains("wires each,") && !svg.contains(title),
+            "a title too long for one panel must be wrapped"
+        );
     }
 
     #[test]

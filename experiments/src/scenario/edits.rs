@@ -19,7 +19,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     let parts = given.parts();
     if parts.len() < 2 && parts[0] != POLICY {
         return Err(format!(
-            "`{}` is no key with its table: write for example topology.k or scenario.duration",
+            "`{}` does not have the form TABLE.KEY: write for example topology.k or scenario.duration",
             given.path
         ));
     }

@@ -184,7 +184,7 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
         );
         problems.push(problem.at(table.span, "fault without effect").help(
             "add `down`, the time at which the link fails, or a share: `lost`, `control_lost`, `control_late`, \
-             `control_again` or `control_harmed`; a share of 0 is allowed as the control of a sweep",
+             `control_again` or `control_harmed`; a share of 0 is allowed, as in a sweep's control point",
         ));
     } else if let Some(late_by) = &keys.late_by
         && kind == FaultKind::Link
@@ -193,7 +193,7 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
         let problem =
             Problem::error("`late_by` delays MAC control frames, but no share of frames is delayed");
         problems.push(problem.at(late_by.span, "of no effect").help(
-            "add `control_late` or `control_again`, a share of delayed or duplicated frames; 0 is allowed as the control of a sweep",
+            "add `control_late` or `control_again`, a share of delayed or duplicated frames; 0 is allowed, as in a sweep's control point",
         ));
     }
     for (key, what) in [(&keys.begin, "`begin` of a fault"), (&keys.down, "`down` of a fault")] {

@@ -9,7 +9,7 @@ use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Highest seed. Each run adds one, and the sum must fit TOML's integers.
+/// Highest first seed. Each further run adds one, and the sum must fit into TOML's signed 64-bit integers.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 

@@ -126,7 +126,7 @@ pub enum Size {
     File(PathBuf),
 }
 
-/// Keys that its kind lacks keep their defaults.
+/// Settings of a [[load]]. Keys that the load's kind lacks have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
     pub name: String,
@@ -299,10 +299,10 @@ mod tests {
     }
 
     #[test] // proves: scenarios
-    fn open_queries_without_gap_are_refused() {
+    fn load_key_open_without_gap_is_refused() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
         let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
-        assert!(!is_open("open = true"), "a single query counts as open");
+        assert!(!is_open("open = true"), "a single query must not count as open");
         assert!(is_open("open = true\ngap = \"1ns\""));
         assert!(!is_open("gap = \"0s\""));
         for keys in ["end = \"1us\"", "gap = \"0s\"", "gap = \"0s\"\nend = \"1us\""] {

@@ -69,10 +69,10 @@ pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
     pub point: Vec<(String, String)>,
-    /// With `None`, a run ends with the last flow.
+    /// Duration of a run; `None` means until the last flow has ended.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// Begin of a run, whose flows are not counted.
+    /// Time at the begin of a run. Flows that begin in it are not counted.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,
@@ -87,7 +87,7 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// `None` means one sample at the end.
+    /// Interval between samples; `None` means one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
     pub throughput_flows: u32,

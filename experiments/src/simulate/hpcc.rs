@@ -39,7 +39,8 @@ impl QueueLengths {
             for (port, counts) in (0..=u8::MAX).map(PortId).zip(counts) {
                 let of_class = |class| counters.class(port, class).egress_bytes.get();
                 let bytes: u64 = Class::ALL.into_iter().map(of_class).sum();
-                let step = usize::try_from(bytes / LENGTH_STEP).expect("a queue has an impossible length");
+                let step =
+                    usize::try_from(bytes / LENGTH_STEP).expect("the length of a queue must fit into usize");
                 counts.resize(counts.len().max(step + 1), 0);
                 counts[step] += 1;
             }

@@ -127,7 +127,7 @@ pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> mie
 }
 
 fn finish(about: &RunMetadata, summary: &Summary, directory: &Path) -> miette::Result<()> {
-    let json = serde_json::to_string_pretty(summary).expect("the summary has no JSON form") + "\n";
+    let json = serde_json::to_string_pretty(summary).expect("the summary must have a JSON form") + "\n";
     for (name, text) in [("summary.json", json), ("summary.txt", summary.text())] {
         let path = directory.join(name);
         fs::write(&path, text).map_err(|error| store::cannot(&path, &error))?;

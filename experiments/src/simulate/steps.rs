@@ -9,8 +9,9 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Divides a time axis that spans `all` times (ns) into steps, by the period of the sorted, distinct `times`. The
-    /// samples in one step form one point.
+    /// Divides the time axis from the first to the last of `all` times (ns) into steps, of which each forms one point
+    /// of a plot. A step is a multiple of the greatest common divisor of the distances between the sorted, distinct
+    /// `times`.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -18,7 +19,7 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Returns `times`, with omitted samples' times added.
+    /// Returns all sampling times from the first to the last of `times`, including those of omitted samples.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);

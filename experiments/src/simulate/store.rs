@@ -77,8 +77,9 @@ impl Store {
             ));
         }
         fs::create_dir_all(directory).map_err(|error| cannot(directory, &error))?;
-        let text =
-            serde_json::to_string_pretty(about).expect("the description of the run has no JSON form") + "\n";
+        let text = serde_json::to_string_pretty(about)
+            .expect("the description of the run must have a JSON form")
+            + "\n";
         for (name, text) in [(ABOUT, text.as_str()), (SCENARIO, scenario)] {
             let path = directory.join(name);
             fs::write(&path, text).map_err(|error| cannot(&path, &error))?;
@@ -162,7 +163,7 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
 }
 
 pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(RunMetadata, PathBuf)> {
-    let Some(first) = parts.first() else { return Err(miette!("there are no directories to merge")) };
+    let Some(first) = parts.first() else { return Err(miette!("no directory to merge was given")) };
     let (metadata, scenario) = about(first)?;
     let mut found: BTreeMap<Job, Rows> = BTreeMap::new();
     for part in parts {

@@ -101,7 +101,7 @@ fn json(table: &Table, of: &dyn Fn(usize) -> Option<Estimate>) -> serde_json::Ma
     let numbers = table.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
     numbers
         .filter_map(|(at, column)| {
-            let value = serde_json::to_value(of(at)?).expect("an estimate has no JSON form");
+            let value = serde_json::to_value(of(at)?).expect("an estimate must have a JSON form");
             Some((column.name.to_owned(), value))
         })
         .collect()

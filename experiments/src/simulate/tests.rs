@@ -128,10 +128,10 @@ fn shipped_scenarios_run_for_every_seed() {
 
 /// Fifteen servers answer a query by TCP through the switch of CaPFC's paper.
 #[test]
-fn tcp_query_loses_frames_only_with_drops() {
+fn tcp_query_loses_frames_only_if_full_queues_drop() {
     let query = ["topology.k=4", "load.0.end=1ns", "load.1.end=1ns", "load.2.askers=[0]", "load.2.fan_in=15"];
     let once = ["load.2.open=false", "load.2.gap=1us", "load.2.end=20us", "hosts.tcp.initial_window=10"];
-    // For each: lost frames, time-outs and pauses, first of PFC, then of Stop-Calibrate.
+    // For each value of `when_full`: lost frames, time-outs and XOFFs, first under PFC, then under Stop-Calibrate.
     let [drop, stop] = ["switch.all.when_full=drop", "switch.all.when_full=stop"].map(|when_full| {
         let source = source("capfc-tcp", &[&query[..], &once, &[when_full]].concat());
         let rows = |point| {
@@ -417,7 +417,7 @@ fn routed_and_bridged_runs_are_equal_on_single_path() {
 }
 
 #[test] // proves: sim-fabrics
-fn routed_fabrics_lose_nothing_and_ledgers_balance() {
+fn routed_fabrics_lose_no_frame_and_count_every_frame() {
     let fat_tree = "kind = \"fat-tree\"\nk = 4";
     let leaf_spine = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts = 4\nfailed = [[2, 1]]";
     for topology in [fat_tree, leaf_spine] {
@@ -473,7 +473,7 @@ fn check_ledgers(model: &build::Model, place: &str) {
 }
 
 #[test]
-fn ledgers_of_shipped_scenarios_balance() {
+fn shipped_scenarios_account_for_every_frame() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") || name.starts_with("tcp") { 2_000 } else { 100 };
         // A scenario with a limit has no duration.

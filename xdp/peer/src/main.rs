@@ -59,7 +59,7 @@ enum Command {
         /// Number of flows, which send round robin, one frame each.
         #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=LIMIT))]
         flows: u16,
-        /// Number of the first flow; lower flows belong to another generator.
+        /// Number of the first flow; lower numbers are for another generator.
         #[arg(long, default_value = "0", value_parser = clap::value_parser!(u16).range(0..=LIMIT))]
         first: u16,
         /// MAC address of the router that all frames go to; without it each flow has its own destination.
@@ -127,7 +127,7 @@ fn exchange(rings: Library, devices: [&str; 2]) -> Result<(), BenchError> {
 fn generate(device: &str, load: Load) -> Result<(), BenchError> {
     let mut ports = Ports::open(&[device], &PortSettings::default())?;
     for frame in load.frames().take(PREPARED) {
-        assert!(ports.send(0, &frame)?, "the TX ring is too short for the prepared frames");
+        assert!(ports.send(0, &frame)?, "the TX ring must have room for all prepared frames");
     }
     ready();
     loop {

@@ -150,21 +150,21 @@ impl Ports {
             return Ok(false);
         }
         for (part, at) in frame.chunks(self.room).zip(0..) {
-            let mut chunk = self.free.pop().expect("no chunk is free");
+            let mut chunk = self.free.pop().expect("a free chunk must be left");
             {
                 // SAFETY: the chunk was free, and belongs to this memory.
                 let mut data = unsafe { self.umem.data_mut(&mut chunk) };
                 let mut cursor = data.cursor();
                 cursor.set_pos(0);
-                cursor.write_all(part).expect("a part of the frame is longer than a chunk");
+                cursor.write_all(part).expect("each part of the frame must fit into a chunk");
             }
             chunk.set_options(if at + 1 < chunks { XDP_PKT_CONTD } else { 0 });
             self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize] = chunk;
             self.batch[at] = chunk;
         }
-        // SAFETY: the descriptors come from the free list, as above.
+        // SAFETY: the descriptors have left the free list, and are nowhere else.
         let taken = unsafe { to.tx.produce(&self.batch[..chunks]) };
-        assert_eq!(taken, chunks, "the TX ring is full");
+        assert_eq!(taken, chunks, "the TX ring must have room for the frame");
         Ok(true)
     }
 

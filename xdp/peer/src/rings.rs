@@ -58,7 +58,7 @@ pub fn with_xsk_rs_rings(devices: [&str; 2]) -> Result<Exchange<Rx, Fill, Tx, Co
     };
     let interfaces = ports.into_iter().map(interface).collect::<Result<Vec<_>, BenchError>>()?;
     let Ok(interfaces) = <[_; 2]>::try_from(interfaces) else {
-        unreachable!("the number of ports is not two")
+        unreachable!("the number of ports must be two")
     };
     Exchange::begin(interfaces, chunks)
 }

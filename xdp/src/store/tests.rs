@@ -131,7 +131,7 @@ fn received_or_filled(store: &mut Store, len: u32) -> Frame {
 }
 
 #[test]
-#[should_panic(expected = "copies share the frame's cells")]
+#[should_panic(expected = "while copies of the frame share them")]
 fn writing_to_cells_that_copies_share_panics() {
     let mut store = store();
     let frame = filled(&mut store, 60);

@@ -363,7 +363,7 @@ fn foreign_xdp_program_is_left_attached() {
 }
 
 #[test] // proves: start-stop
-fn leftover_xdp_program_is_replaced_only_if_it_is_xoffs() {
+fn leftover_xdp_program_is_replaced_only_if_from_xoff() {
     let (_lab, switch) = one_device();
     let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
     let open = || switch.run(|| poorly().map(|()| open_one(&port_options("p0")).map(drop)).unwrap());

@@ -247,7 +247,7 @@ mod tests {
     use crate::{Account, Settings, Totals};
 
     #[test]
-    fn tcp_configurations_are_valid_and_trust_ports() {
+    fn tcp_configurations_put_all_frames_into_lossless_class() {
         let policies = Experiment::find("balance").unwrap().default_policies();
         for plan in [*LINES.start(), *LINES.end()].into_iter().map(Line::from).flat_map(plans) {
             for (variant, switch) in policies.iter().flat_map(|of| plan.switches().map(move |at| (of, at))) {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn reordering_counts_only_under_flow_spreading() {
+    fn reordering_breaks_guarantee_only_under_flow_spreading() {
         let verdict = |case: Case, reordered, lost| {
             let totals = Totals { sent: 10, received: 10 - lost, lost, reordered, ..Totals::default() };
             let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
@@ -288,6 +288,6 @@ mod tests {
         assert_eq!([flow, frame].map(|case| verdict(case, 0, 0)), [Verdict::Kept; 2]);
         assert_eq!([flow, frame].map(|case| verdict(case, 1, 0)), [Verdict::Broken, Verdict::Kept]);
         let lost = [flow, frame].map(|case| verdict(case, 1, 1));
-        assert_eq!(lost, [Verdict::Lossy; 2], "a retransmission counts as reordering");
+        assert_eq!(lost, [Verdict::Lossy; 2], "losses must be reported as losses, not as reordering");
     }
 }

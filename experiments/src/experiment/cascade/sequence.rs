@@ -290,7 +290,7 @@ pub(super) mod tests {
             (expected[release].action, expected[resume].action),
             (PauseAction::Releases, PauseAction::Resumes)
         );
-        // The sample at `at_ms` was late, so the release may have happened before.
+        // The late sample at `at_ms` shows only that the release happened at some time since `not_before_ms`.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = expected.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);
@@ -310,11 +310,18 @@ pub(super) mod tests {
         let too_few = complete_until(last);
         assert!(!sequence.is_in_order(&too_few) && !sequence.is_relayed(&too_few));
         let deviations = sequence.out_of_order(&too_few);
-        assert!(deviations.is_empty(), "missing steps count as deviations: {deviations:?}");
+        assert!(
+            deviations.is_empty(),
+            "steps after a missed pause must not count as deviations: {deviations:?}"
+        );
         let mut early = sequence.expected_events();
         (early[1].at_ms, early[1].not_before_ms) = (-1.0, -1.0);
         let early_and_incomplete = PauseRecord { events: early, missed_from_ms: Some(5.0) };
-        assert_eq!(sequence.out_of_order(&early_and_incomplete).len(), 1, "an early step is no deviation");
+        assert_eq!(
+            sequence.out_of_order(&early_and_incomplete).len(),
+            1,
+            "a step that is too early must count as a deviation"
+        );
     }
 
     #[test] // proves: cascade

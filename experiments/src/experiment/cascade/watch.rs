@@ -62,7 +62,7 @@ impl PauseRecord {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PauseTrack {
-    /// Start of the tracked pause in ns; 0 without one.
+    /// Start of the current pause in ns; 0 if there is none.
     since: u64,
     begun: u64,
     sampled_at: Nanos,

@@ -12,8 +12,8 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Memory in bytes per packet slot, measured in fat-trees of 4 to 32 ports per switch. `PORT` and `ADDRESS` are per
-/// port and known address.
+/// Memory of a run in bytes per packet slot (`PLACE`), port and known address, measured in fat-trees of 4 to 32 ports
+/// per switch.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
@@ -168,7 +168,7 @@ mod tests {
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
         // A congestion slot of a leaf takes 8 bytes in the leaf's table, and 4 in each of its three congestion points.
         let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
-        assert!(slots > 3 * 500, "the slots do not include the frames of the leaf's inputs");
+        assert!(slots > 3 * 500, "the slots must include the frames of the leaf's three inputs");
         let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);
         fit(&kinds, 8, Some(fabric), &[], room(takes, 1)).unwrap();
         fit(&kinds, 8, Some(fabric), &[], room(takes - 1, 1)).unwrap_err();

@@ -69,15 +69,15 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Returns the settings of a kind of switches, with packet memory for all configurations, because frames outlive a
-/// change.
+/// Returns the settings of a kind of switches. Its packet memory suffices for all configurations together, because
+/// frames outlive a change.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);
     kinds.iter_mut().for_each(|kind| kind.settings.fdb.capacity = addresses);
     let data = kinds.iter().map(|kind| kind.slots.data).fold(0, u32::saturating_add);
     let mut kinds = kinds.into_iter();
-    let mut first = kinds.next().expect("a switch has no initial configuration");
+    let mut first = kinds.next().expect("a switch must have an initial configuration");
     first.slots.data = data;
     (Arc::new(first), kinds.map(|kind| Arc::new(kind.settings)).collect())
 }

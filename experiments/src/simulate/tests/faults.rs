@@ -157,7 +157,7 @@ fn lost_frames_are_listed_by_link_end() {
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
-    // When the link fails, frames of 500 ns are in flight in each direction.
+    // When the link fails, each direction carries 500 ns of frames.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");

@@ -45,7 +45,7 @@ fn published_maximum_table_sizes_of_ofc_are_reproduced() {
     assert!(PAGE.contains(&row), "docs/reproduction.md has another row than {row}");
 }
 
-/// The order of the article on DSCP-based PFC, from the stopped GPU to the senders and back.
+/// In the article on DSCP-based PFC, pauses spread from the stopped GPU to the senders, and resumes in the same order.
 #[test]
 fn pauses_and_resumes_spread_in_the_order_of_the_article() {
     let rows = job::run(
