@@ -1,4 +1,4 @@
-//! Line of a fabric, which adapts sizes and times that experiments give for 100 Mb/s to its rate.
+//! Line of a fabric. Experiments give sizes and times for 100 Mb/s; the line adapts them to its rate.
 //!
 //! Software reacts to a pause after a constant time, so sizes grow with the rate. For ideal hardware, times shrink instead.
 

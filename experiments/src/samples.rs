@@ -76,7 +76,7 @@ impl Samples {
         if xons + xoffs == 0 {
             return;
         }
-        // XOFF and XON alternate, so the last was an XOFF if fewer XONs than XOFFs were sent.
+        // XOFF and XON alternate, so the class is paused if XOFFs outnumber XONs in total.
         before.is_paused = xoffs + u64::from(before.is_paused) > xons;
         let last = u64::from(before.is_paused && xoffs > 0);
         let at = match sample.held_since {

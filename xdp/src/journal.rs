@@ -23,7 +23,7 @@ static BOOT: LazyLock<String> = LazyLock::new(|| {
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
 });
 
-/// Kind of process that changes a device: switch or agent.
+/// Kind of process that changes a device: a switch or a host's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {

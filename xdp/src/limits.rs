@@ -37,7 +37,7 @@ pub(crate) fn memory_remedy(error: &io::Error) -> String {
 }
 
 fn remedy_of(error: &io::Error, address_space: u64) -> String {
-    // The kernel reports ENOBUFS if a memory exceeds the limit on locked memory.
+    // ENOBUFS means that packet memory exceeds the limit on locked memory.
     if error.raw_os_error() == Some(libc::ENOBUFS) {
         return "raise the limit on locked memory (`ulimit -l`), or give the process cap_ipc_lock".into();
     }

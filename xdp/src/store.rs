@@ -58,7 +58,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Allocates the buffer memory of all workers, and creates a store for each share.
+    /// Allocates the buffer memory of all workers, and creates a store for each worker's share.
     pub fn cut(shares: &[Share]) -> Result<Vec<Store>, XdpError> {
         let sum = |of: fn(&Share) -> [u32; 2]| shares.iter().flat_map(of).map(u64::from).sum::<u64>();
         let cells = sum(|share| [share.cells, share.control_cells]);

@@ -181,7 +181,7 @@ impl EcnRun {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // A pause may outlast the run by a little, which would give more than 100 %.
+        // A pause may end shortly after the run, and so exceed 100 % of it.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }

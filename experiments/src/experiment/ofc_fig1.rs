@@ -43,7 +43,7 @@ const BURSTS: usize = 6;
 const LONG_PERCENT: u64 = 40;
 /// Frames in a burst: 150 KB, the longest in the paper (30 us at 40 Gb/s).
 const BURST_FRAMES: u64 = 100;
-/// Interval between bursts, in percent of the time that six bursts take on a line.
+/// Interval between the bursts of a sender, in percent of the line time of all six senders' bursts.
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);

@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn report_does_not_mark_policy_for_queued_frames() {
+    fn queued_frames_are_not_reported_as_lost() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
         let queued = Conduct { lossless, held: 50, ..clean() };
         let of = report([clean(), queued]);

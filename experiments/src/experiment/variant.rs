@@ -24,8 +24,8 @@ enum Key {
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// Settings that all policy variants share: CaPFC's Table II, scaled to 100 Mb/s because software reacts to pauses
-/// late.
+/// Settings that all policy variants share. At 100 Mb/s, egress thresholds are those of CaPFC's Table II for 1 Gb/s,
+/// because software reacts to pauses late.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -310,8 +310,8 @@ impl Variant {
     }
 }
 
-/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion to the line rate, bytes like other
-/// sizes, times like those of the experiments (a hundredfold at 100 Mb/s).
+/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes and times like those of the
+/// experiments (times at 100 Mb/s are a hundredfold).
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

@@ -68,8 +68,8 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Returns zebra's configuration, without nexthop objects: with them, FRR 8.4 does not use a path again after its link
-/// was down.
+/// Returns zebra's configuration. It disables nexthop objects, with which FRR 8.4 does not use a path again after its
+/// link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")

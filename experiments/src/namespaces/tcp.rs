@@ -22,10 +22,11 @@ pub enum Ecn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// RACK (RFC 8985), Linux' default: a segment is lost if segments sent a reordering window later have arrived. Late
-    /// arrivals widen the window by quarters of the minimum round-trip time, up to one round-trip time.
+    /// RACK (RFC 8985), Linux' default: a segment is lost once a segment arrives that was sent a reordering window
+    /// later. Late arrivals widen this window in steps of a quarter of the minimum round-trip time, up to one
+    /// round-trip time.
     Rack,
-    /// Three duplicate acknowledgements (`NewReno`, RFC 6582), a number that reordering does not raise.
+    /// Three duplicate acknowledgements (`NewReno`, RFC 6582); reordering does not raise this number.
     Dupack,
     /// Time-outs alone, as in the transport of `DeTail`, whose paths lose no frames.
     Timeout,

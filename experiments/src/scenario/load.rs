@@ -172,7 +172,7 @@ pub(super) fn all(
             problems.push(
                 Problem::error(format!("two loads have the name `{}`", load.name))
                     .at(table.key_span("name"), "second load")
-                    .help("give each load another name: results name loads"),
+                    .help("give each load its own name: results identify loads by name"),
             );
         }
         loads.push(load);

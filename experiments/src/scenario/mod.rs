@@ -108,7 +108,8 @@ impl Source {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads a scenario file (or the text `alone`), and adds topology and flows imported from HPCC's ns-3 simulator.
+    /// Reads a scenario file (without `path`, the text `alone`), and adds topology and flows imported from HPCC's ns-3
+    /// simulator.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,

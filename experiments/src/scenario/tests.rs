@@ -365,7 +365,7 @@ fn scenario_refuses_change_that_needs_a_switch_restart() {
 }
 
 #[test] // proves: sim-fabrics, scenarios
-fn failed_line_missing_in_topology_is_refused() {
+fn failure_of_line_missing_in_topology_is_refused() {
     let of = |failed: &str| {
         let fabric = format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 1\nfailed = {failed}");
         FINE.replace("kind = \"single\"\nhosts = 3", &fabric)

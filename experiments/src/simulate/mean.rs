@@ -61,7 +61,7 @@ pub struct GroupStatistic {
     pub point: String,
     pub of: Vec<String>,
     pub measured: Estimate,
-    /// Difference to the control in percent, seed by seed; `None` if the control has no value.
+    /// Difference to the sweep's control point in percent, seed by seed; `None` if that point has no value.
     pub against_control_percent: Option<Estimate>,
     pub without: usize,
 }

@@ -444,7 +444,7 @@ fn routed_fabrics_lose_no_frame_and_count_every_frame() {
 }
 
 #[test] // proves: sim-results
-fn deadlock_is_reported_with_its_begin() {
+fn deadlock_is_reported_with_its_start_time() {
     let run = |ahead: u32| {
         let rows = run_of(
             &format!(

@@ -27,7 +27,7 @@ pub(super) struct RoutedScene {
     other: HostId,
 }
 
-/// Frame sizes in bytes with FCS. They differ, so that byte counters show whose frames passed.
+/// Frame sizes of the two senders in bytes with FCS. They differ, so that byte counters show whose frames passed.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> RoutedScene {

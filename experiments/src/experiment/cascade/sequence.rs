@@ -232,7 +232,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn cascade_lists_steps_common_to_two_pause_chains_once() {
+    fn step_common_to_two_pause_chains_is_listed_once() {
         let numbers =
             |sequence: Sequence| sequence.steps.iter().map(|step| step.number).collect::<Vec<_>>().join(" ");
         let [article, routed] = sequences().map(numbers);

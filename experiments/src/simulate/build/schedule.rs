@@ -179,7 +179,7 @@ fn check_conflict(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Res
         && other.start <= one.end
     {
         return Err(miette!(
-            help = "write `down` and `up` of an outage in one [[fault]], and let outages not overlap",
+            help = "write `down` and `up` of an outage in one [[fault]], and do not let outages overlap",
             "two [[fault]] tables have the link at {here} down at overlapping times"
         ));
     }
