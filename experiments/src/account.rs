@@ -61,8 +61,7 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Frames still queued at the end, by class. Read before any switch stops, because its final XON lets peers send
-    /// again.
+    /// Frames still queued at the end, by class. Read before switches stop: their final XON lets peers send again.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -150,8 +149,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest scheduling gap of a switch while hosts ran, in ns. The result may exceed the true gap by one
-    /// eighth.
+    /// Returns the longest scheduling gap (ns) of a switch while hosts ran, up to one eighth above the true gap.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -171,8 +169,8 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns how many frames of each class are still queued: received minus departed frames. No counter shows frames lost
-/// in the kernel, so the queued bytes (64 per frame) limit the result.
+/// Returns how many frames of each class are still queued: received minus departed ones, but at most one per 64 queued
+/// bytes, because no counter shows frames lost in the kernel.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));

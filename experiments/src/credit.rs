@@ -4,7 +4,7 @@ use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
 /// Returns by how much time a port that was idle can send `frames` frames faster than its line: the line time of its
-/// saved credit and one frame, at most the pipeline's lead over the line.
+/// saved credit and one frame, at most the pipeline's lead.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -38,8 +38,8 @@ mod tests {
             Nanos(2 * 123_040),
             "the credit must not exceed the line time of the sent frames"
         );
-        // At 10,000 frames/s, 1,000 frames leave the pipeline within 99.9 ms, and the line sends them in 123.04 ms. For
-        // 10 frames, the pipeline needs 0.9 ms and the line 1.2304 ms.
+        // At 10,000 frames/s, 1,000 frames take 99.9 ms in the pipeline and 123.04 ms on the line; 10 frames take 0.9
+        // ms and 1.2304 ms.
         let faster = "[pipeline]\nrate = \"10000pps\"\n";
         assert_eq!(of(faster, 1_000), all);
         assert_eq!(of(faster, 10), Nanos(1_230_400 - 900_000));

@@ -1,7 +1,6 @@
 //! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! The forwarding table of each switch has static entries for all hosts, so switches flood no frames, and cycles of
-//! wires are harmless.
+//! Switches have static forwarding entries for all hosts, so they flood no frames, and cycles of wires are harmless.
 
 use std::net::Ipv4Addr;
 

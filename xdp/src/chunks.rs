@@ -44,7 +44,7 @@ impl Chunks {
         unsafe { self.base.as_ptr().add(address + offset as usize) }
     }
 
-    /// Returns bytes of a chunk that the kernel does not write at present.
+    /// Returns bytes of a chunk.
     ///
     /// # Safety
     /// The kernel must not write these bytes while the result lives. It may read them, and it may write other bytes of the chunk, because
@@ -56,7 +56,7 @@ impl Chunks {
         unsafe { std::slice::from_raw_parts(self.start(chunk, offset, len), len as usize) }
     }
 
-    /// Returns bytes of a chunk that the kernel does not use at present, for writing.
+    /// Returns bytes of a chunk for writing.
     ///
     /// # Safety
     /// The kernel must neither read nor write these bytes while the result lives. It may write other bytes of the chunk, because small
@@ -74,8 +74,8 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell of the frame's copy in buffer memory, or [`NONE`]. A frame has a piece in each chunk; only the first piece has this and
-    /// `kept_len`.
+    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Set, like `kept_len`, only in the first of the frame's pieces (one per
+    /// chunk).
     kept: u32,
     kept_len: u32,
     /// True while the piece is in a ring or used by the kernel.
@@ -202,9 +202,8 @@ impl PacketMemory {
 
     #[inline]
     pub(crate) fn received(&self, chunk: u32, len: u32) -> &[u8] {
-        // SAFETY: the kernel returned the chunk with this frame, and gets it again only after the frame is gone. In
-        // other receive chunks it writes only bytes from the receive offset on, and these parts do not overlap
-        // (`Layout`).
+        // SAFETY: the kernel returned the chunk, and gets it again only after its frame is gone. In other receive
+        // chunks it writes only bytes from the receive offset on, and these parts do not overlap (`Layout`).
         unsafe { self.chunks.bytes(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
@@ -221,8 +220,8 @@ impl PacketMemory {
             return None;
         }
         let at = self.chunks.layout.receive_offset() - STAMP;
-        // SAFETY: the kernel returned the chunk with this frame, and gets it again only after the frame is gone. A
-        // stamped chunk is whole, so these bytes are in no other chunk; `&mut self` excludes every other use.
+        // SAFETY: the kernel returned the chunk, and gets it again only after its frame is gone. A stamped chunk is
+        // whole, so these bytes are in no other chunk; `&mut self` excludes every other use.
         let bytes = unsafe { self.chunks.bytes_mut(chunk, at, STAMP) };
         let stamp = bytes.first_chunk().map(|&stamp| Nanos(u64::from_ne_bytes(stamp)));
         bytes.fill(0);

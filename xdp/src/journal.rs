@@ -47,7 +47,7 @@ pub enum Left<T> {
     Nothing,
     /// Changes by an owner of the same kind as the reader.
     Changes(T),
-    /// Changes by an owner of the other kind.
+    /// Changes by the kind of owner that the reader is not.
     Other,
     /// Unreadable page; the text warns and gives commands with which to check the device.
     Unreadable(String),

@@ -285,8 +285,8 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // only the first call sets the value
     }
 
-    /// Sets the start values of the sockets' counters, so that earlier drops do not count as losses. The port's worker
-    /// may call this: it does not block.
+    /// Sets the start values of the sockets' counters, so that earlier drops do not count as losses. Does not block, so
+    /// the port's worker may call this.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // only the first call sets the value
@@ -299,8 +299,8 @@ impl Monitor {
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
         }
         // Exclude from the device's start value the drops that sockets or program also count: [`Losses::of`] subtracts
-        // those later, and would otherwise hide drops that only the device counts. Read the device last, so that the
-        // other counts do not exceed its count.
+        // those later, and would otherwise hide drops that only the device counts. Read the device last, so that no
+        // other count exceeds its count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();

@@ -171,8 +171,8 @@ impl Prepared {
     }
 }
 
-/// Open port, which receives frames. Dropping it closes the port and restores the device; this must happen in the
-/// network namespace in which it was opened.
+/// Open port, which receives frames. Dropping it closes the port and restores the device. Drop it in the network
+/// namespace where it was opened.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,

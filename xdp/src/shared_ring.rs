@@ -48,8 +48,7 @@ impl<T: Copy> Ring<T> {
 
     #[inline]
     fn producer(&self) -> &AtomicU32 {
-        // SAFETY: the address is inside the mapping and aligned, as `Mapping::at` has checked. The kernel uses the
-        // counter as an atomic, too.
+        // SAFETY: `Mapping::at` has checked the address; the kernel also uses an atomic.
         unsafe { self.producer.as_ref() }
     }
 

@@ -19,7 +19,7 @@ use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// Maximum number of repeated attempts to bind: the socket of a killed process keeps its queue for a moment.
+/// Maximum number of bind retries: a killed process's socket keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 

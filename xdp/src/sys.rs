@@ -24,7 +24,6 @@ use crate::ring::Kick;
 
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Packet socket membership that makes an interface promiscuous (linux/if_packet.h).
 const PACKET_MR_PROMISC: libc::c_ushort = 1;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_MR_MULTICAST: libc::c_ushort = 0;
@@ -185,8 +184,8 @@ fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T)
 
 fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) -> io::Result<T> {
     let (socket, mut len) = (socket.as_raw_fd(), size_of::<T>());
-    // SAFETY: `value` is writable and of the size given, and any bytes are a valid value, because this private function
-    // is only called with integers and structs of integers.
+    // SAFETY: `value` is writable and of the size given. Any bytes are a valid value, because callers pass only
+    // integers and structs of integers.
     let failed = unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut len) };
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

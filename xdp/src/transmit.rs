@@ -3,8 +3,7 @@
 //! A frame is copied to chunks of its port ([`Store`]). The rings have an entry for each chunk, so the kernel can
 //! complete all frames. Without zero copy, the kernel sends only during a kick, in this thread.
 //!
-//! When a device is deleted, the kernel unbinds the socket and reports that at the next kick. All outstanding frames are then taken
-//! back.
+//! When a device is deleted, the kernel unbinds the socket, and the next kick reports it. All outstanding frames are then taken back.
 
 use std::sync::Arc;
 
@@ -41,7 +40,6 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter for two rings of at least `chunks` entries each.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,

@@ -64,8 +64,8 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Conclusive runs: every flow took its expected path, and the run matches the article, or deviates in a way that
-    /// no stall explains.
+    /// Conclusive runs: all flows took their expected paths, and the run matches the article, or deviates without a
+    /// stall.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,
@@ -160,7 +160,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock before it polls its rings. A stall between these two makes its timestamps too early.
+        // A switch reads its clock before its rings; a stall in between makes its timestamps too early.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {

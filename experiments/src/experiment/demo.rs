@@ -16,14 +16,14 @@ use crate::counted::dropped;
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Minimum share of its line rate that the congested port must carry; with less, the machine is too slow for this rate.
+/// Share of its line rate that the congested port must carry; with less, the machine is too slow.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Each sender's load in the lossy class, in percent of its line. The four loads exceed this class's share of the
-/// congested port.
+/// Each sender's lossy load in percent of its line. The four loads exceed the lossy class's share of the congested
+/// port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
 const HEAD_START: Nanos = Nanos::from_millis(100);
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// Runs the demo for `seconds` at the highest line rate that the machine sustains; `tell` gets progress lines.
+/// Runs the demo for `seconds` at the highest sustainable line rate; `tell` gets progress lines.
 ///
 /// # Errors
 /// If the demo cannot run. Lost frames are no error; the report shows them.
@@ -200,7 +200,11 @@ impl DemoReport {
                 of.xdp_drops.to_string(),
                 "sum of all XDP and veth drop counters, of ports and hosts",
             ),
-            ("ledger", of.ledger().to_owned(), "received = sent + queued + dropped by reason"),
+            (
+                "ledger",
+                of.ledger().to_owned(),
+                "received = sent + queued + dropped, where every drop has a reason",
+            ),
         ]
     }
 }

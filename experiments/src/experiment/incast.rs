@@ -48,8 +48,8 @@ const HEADERS: u64 = 18 + 20 + 8;
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// Goodput of a flow: its UDP payload, divided by the sum of its duration and the time that the port gained by
-    /// sending saved credit faster than its line.
+    /// Goodput of a flow: its UDP payload, divided by its duration plus the time by which saved credit shortened the
+    /// transmission.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,

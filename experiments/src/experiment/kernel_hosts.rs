@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
 /// Queue limit of a NIC at 100 Mb/s: a whole TCP window, because a NIC never pauses its host.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
-/// Minimum queue limit of a NIC: TCP's initial window of ten segments. Their loss would cause a long delay.
+/// Minimum queue limit of a NIC: TCP's initial window of ten segments, whose loss would cause a long delay.
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
 /// Burst of a NIC: two frames. A larger one could exceed the line rate after a pause.
 const NIC_BURST: Bytes = Bytes(3100);

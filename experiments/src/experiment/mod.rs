@@ -73,7 +73,7 @@ impl Length {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
     Variants,
-    /// No policy promises losslessness, because the experiment's switch has too little memory for it.
+    /// No policy promises losslessness, because the experiment's switch has too little memory.
     Nobody,
 }
 
@@ -327,20 +327,20 @@ impl Experiment {
     /// Runs the experiment; `tell` gets progress lines.
     ///
     /// # Errors
-    /// If the experiment cannot run. Broken promises are no error; the report shows them.
+    /// If the experiment cannot run. Lost frames are no error; the report shows them.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
 }
 
-/// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames, and the slowest line of an
-/// experiment (40 % of the rate) near the configuration's minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms
-/// at 1 Gb/s) could expire during a survivable stall (25 ms).
+/// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames, and the slowest line (40 % of
+/// the rate) near the minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a
+/// survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate of live experiments: 50 Mb/s per core, but at most 1 Gb/s. This rate leaves hosts and
-/// switches enough CPU time.
+/// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves hosts and switches enough CPU
+/// time, but at most 1 Gb/s.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);

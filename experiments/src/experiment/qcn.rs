@@ -43,7 +43,7 @@ pub(super) const FAN_IN: Experiment = Experiment {
 
 pub(super) const SHARED_INPUT: Experiment = Experiment {
     name: "qcn-shared-input",
-    about: "as qcn-fanin, and f6 from the input of f1 to a free port: which flows congestion points slow down",
+    about: "like qcn-fanin, plus flow f6 from f1's input to a free port: which flows the congestion points slow down",
     length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
@@ -94,7 +94,7 @@ impl QcnScene {
     }
 }
 
-/// Phase: a third of a run. Rates are measured in the second half of the phase, when rate limiters have settled.
+/// Phase, a third of a run. Rates are measured in its second half, when rate limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,

@@ -442,8 +442,7 @@ mod tests {
     #[test]
     fn report_of_several_runs_has_confidence_intervals() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
-        // The values 89 and 91 have standard deviation sqrt(2), so standard error 1. Student's t for one degree of
-        // freedom is 12.706.
+        // Standard deviation of 89 and 91: sqrt(2), so standard error 1; Student's t for one degree of freedom: 12.706.
         assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
         let json = serde_json::to_value(&of).unwrap();
         let interval = &json["policies"]["pfc"]["ci95"]["/goodput_mbps"];

@@ -93,25 +93,25 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "capfc-stop-max",
-        about: "CaPFC Stop-Max: above XOFF at egress the heaviest contributors are paused, one after the other",
+        about: "CaPFC Stop-Max: above XOFF at egress the senders that contribute most to the queue are paused, one after the other",
         lossless: true,
         keys: &[STOP_MAX],
     },
     Variant {
         name: "capfc-stop-calibrate",
-        about: "CaPFC Stop-Calibrate: above XOFF at egress the contributors of 80 % of the queue are paused",
+        about: "CaPFC Stop-Calibrate: above XOFF at egress the senders that contribute 80 % of the queue are paused",
         lossless: true,
         keys: &[STOP_CALIBRATE],
     },
     Variant {
         name: "ofc",
-        about: "OFC: switches pause each other's single flows, those that caused the congestion",
+        about: "OFC: switches pause only those of each other's flows that caused the congestion",
         lossless: true,
         keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Yes)],
     },
     Variant {
         name: PLAIN_MIDDLE,
-        about: "OFC with peers that support only PFC (of three switches in a row, the middle one)",
+        about: "OFC with peers that support only PFC (in `ofc-fig1`: only the middle one of the three switches)",
         lossless: true,
         keys: &[("switch.policy", Word("ofc"))],
     },
@@ -171,19 +171,19 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "lossy",
-        about: "no lossless class, no pauses: a full egress queue (100 KB) drops",
+        about: "no lossless class, no pauses: a full egress queue (100 KB) drops frames",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL],
     },
     Variant {
         name: "lossy-ecn",
-        about: "as lossy, with ECN marks as under pfc-ecn",
+        about: "like lossy, with ECN marks like pfc-ecn",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL, MARKS],
     },
     Variant {
         name: WITHOUT_ECN,
-        about: "as lossy-ecn, but frames of senders without ECN are dropped instead of marked (WRED); in `ecn` all senders lack ECN",
+        about: "like lossy-ecn, but drops frames of senders without ECN (WRED); in the experiment `ecn` no sender has ECN",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL, MARKS, ("class.3.wred", Yes)],
     },
@@ -201,7 +201,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "pfc-wdrop",
-        about: "PFC_wdrop of CaPFC's paper: frames count at ingress until forwarded, a full egress queue (60 KB) drops",
+        about: "PFC_wdrop of CaPFC's paper: frames count at ingress until forwarded, a full egress queue (60 KB) drops frames",
         lossless: false,
         keys: &[UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
@@ -213,7 +213,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "capfc-max-wdrop",
-        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wdrop a full egress queue drops (Algorithm 1)",
+        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wdrop a full egress queue drops frames (Algorithm 1)",
         lossless: false,
         keys: &[STOP_MAX, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
@@ -225,7 +225,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "capfc-calibrate-wdrop",
-        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wdrop a full egress queue drops (Algorithm 1)",
+        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wdrop a full egress queue drops frames (Algorithm 1)",
         lossless: false,
         keys: &[STOP_CALIBRATE, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
@@ -310,8 +310,8 @@ impl Variant {
     }
 }
 
-/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes and times like those of the
-/// experiments (times at 100 Mb/s are a hundredfold).
+/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes like other sizes, times a
+/// hundredfold (at 100 Mb/s).
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

@@ -59,8 +59,8 @@ struct Sizes {
 
 /// Frames per message: 64 KB, the size of short flows in CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Frames per message. Messages to the congested port have about half the size of those of `LONG`. A load of 20 % would
-/// need too many streams.
+/// Frames per message; to the congested port about half as many as in `LONG`. A load of 20 % would need too many
+/// streams.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);

@@ -10,8 +10,7 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// Returns the longest scheduling gap of the switches' workers in ns. The result may exceed the true gap by one
-    /// eighth.
+    /// Returns the longest scheduling gap (ns) of the switches' workers, up to one eighth above the true gap.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);

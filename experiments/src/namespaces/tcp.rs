@@ -23,8 +23,7 @@ pub enum Ecn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// RACK (RFC 8985), Linux' default: a segment is lost once a segment arrives that was sent a reordering window
-    /// later. Late arrivals widen this window in steps of a quarter of the minimum round-trip time, up to one
-    /// round-trip time.
+    /// later. Late arrivals widen this window in quarters of the minimum round-trip time, up to one round-trip time.
     Rack,
     /// Three duplicate acknowledgements (`NewReno`, RFC 6582); reordering does not raise this number.
     Dupack,
@@ -85,8 +84,7 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Returns congestion controls in order of preference. The kernel's default is not among them, because it may ignore
-/// marks, as BBR does.
+/// Returns congestion controls in order of preference, without the kernel's default: it may ignore marks, as BBR does.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],

@@ -9,11 +9,11 @@ use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Highest first seed. Each further run adds one, and the sum must fit into TOML's signed 64-bit integers.
+/// Highest first seed. Each further run adds one, and the sum must fit TOML's 64-bit integers.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 
-/// Declares the kinds of a table: each with its word, its required keys, and its optional keys.
+/// Declares the kinds of a table, each with its word, required keys and optional keys.
 macro_rules! kinds {
     ($name:ident { $($kind:ident = $word:literal, $required:expr, $optional:expr;)* }) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -214,7 +214,6 @@ fn read(
                 .help("set `load` to a share of each host's line, or `arrivals` to the flows per second of all hosts"),
         );
     }
-    // An incast without `gap` and `end` is a single query.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(

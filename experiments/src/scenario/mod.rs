@@ -72,7 +72,7 @@ pub(crate) struct Scenario {
     /// Duration of a run; `None` means until the last flow has ended.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// Time at the begin of a run. Flows that begin in it are not counted.
+    /// First part of a run; flows that begin in it are not counted.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,

@@ -9,9 +9,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Divides the time axis from the first to the last of `all` times (ns) into steps, of which each forms one point
-    /// of a plot. A step is a multiple of the greatest common divisor of the distances between the sorted, distinct
-    /// `times`.
+    /// Divides the time axis of `all` times (ns) into steps, one for each plotted point. A step is a multiple of the
+    /// sampling period: the common divisor of the intervals in the sorted, distinct `times`.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -19,7 +18,7 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Returns all sampling times from the first to the last of `times`, including those of omitted samples.
+    /// Returns all sampling times in the range of `times`, including those of omitted samples.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);

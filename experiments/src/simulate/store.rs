@@ -17,7 +17,7 @@ use crate::results::{cells, csv};
 pub struct RunMetadata {
     pub scenario: String,
     pub about: String,
-    /// Names of the sweep's points; the control point is the first.
+    /// Names of the sweep's points, the control point first.
     pub points: Vec<String>,
     pub seeds: Vec<u64>,
 }

@@ -83,7 +83,7 @@ pub struct Summary {
     pub about: String,
     pub seeds: Vec<u64>,
     pub control: String,
-    /// Summaries of the sweep's points; the control point is the first.
+    /// Summaries of the sweep's points, the control point first.
     pub points: Vec<PointSummary>,
     pub loads: Vec<LoadSummary>,
     #[serde(skip)]

@@ -126,7 +126,6 @@ fn shipped_scenarios_run_for_every_seed() {
     }
 }
 
-/// Fifteen servers answer a query by TCP through the switch of CaPFC's paper.
 #[test]
 fn tcp_query_loses_frames_only_if_full_queues_drop() {
     let query = ["topology.k=4", "load.0.end=1ns", "load.1.end=1ns", "load.2.askers=[0]", "load.2.fan_in=15"];
@@ -476,7 +475,6 @@ fn check_ledgers(model: &build::Model, place: &str) {
 fn shipped_scenarios_account_for_every_frame() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") || name.starts_with("tcp") { 2_000 } else { 100 };
-        // A scenario with a limit has no duration.
         let key = if ["capfc-tcp", "ofc-classes", "ofc-deadlock"].contains(&name.as_str()) {
             "limit"
         } else {

@@ -1,5 +1,5 @@
-//! Forwarder without switching, over xoff's ring traits. It reads no byte of a frame, so its speed with xoff's rings
-//! and with those of the crate `xsk-rs` differs only by the rings' cost.
+//! Forwarder without switching, over xoff's ring traits. It reads no byte of a frame, so its speeds with xoff's rings
+//! and with those of `xsk-rs` differ only by the rings' cost.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,11 +1,10 @@
 //! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
 //! Calls of `xsk-rs` that move a descriptor are sound if the descriptor is of the same packet memory, and nobody else has it. In this
-//! and the other files:
+//! crate:
 //!
 //! * The memory belongs to [`Ports`], and no descriptor leaves it.
-//! * A descriptor is in one place at a time: in the free list, in one of the kernel's four rings, or in the batch between these. Each
-//!   move takes it from one place before adding it to another.
+//! * A descriptor is in one place at a time (free list, ring or batch): each move takes it from one place before adding it to another.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -131,8 +130,8 @@ impl Ports {
         for at in 0..self.ports.len() {
             self.refill(at);
             let port = &mut self.ports[at];
-            // SAFETY: the socket is open as long as `port.rx` exists, which is longer than this borrow: `attach`
-            // enters it into the program's map, which keeps its own reference.
+            // SAFETY: `port.rx` keeps the socket open for longer than this borrow; the program's map then has its own
+            // reference.
             let socket = unsafe { BorrowedFd::borrow_raw(port.rx.fd().as_raw_fd()) };
             port.program = Some(attach(&port.device, Some(socket))?);
         }
@@ -177,7 +176,7 @@ impl Ports {
     }
 
     pub fn reap(&mut self, port: usize) -> usize {
-        // SAFETY: the batch's old descriptors are in other rings by now; the new ones leave the completion ring.
+        // SAFETY: the batch's old descriptors are in other rings; the new ones leave the completion ring.
         let back = unsafe { self.ports[port].completion.consume(&mut self.batch) };
         self.free.extend_from_slice(&self.batch[..back]);
         back

@@ -1,8 +1,7 @@
 //! xoff's ring traits on the queues of `xsk-rs`.
 //!
 //! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a table with the
-//! descriptor of each chunk. The queue of `xsk-rs` accepts the whole array or, without space for all, nothing: the chunks then wait in the
-//! array.
+//! descriptor of each chunk. A queue without space for the whole array accepts nothing: the chunks then wait in the array.
 //!
 //! The safety argument of [`crate::ports`] applies: the forwarding loop takes each chunk from one ring before adding it to another.
 
@@ -202,7 +201,7 @@ impl CompletionRing for Completion {
     fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
         let mut all = 0;
         loop {
-            // SAFETY: the batch's old descriptors are in other rings by now; the new ones leave the completion ring.
+            // SAFETY: the batch's old descriptors are in other rings; the new ones leave the completion ring.
             let n = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.batch[..n].iter().for_each(|chunk| each(slot(chunk.addr())));
             all += n as u32;

@@ -1,5 +1,5 @@
-//! Exchange of frames between two implementations of AF_XDP at the ends of a veth pair: the crate `xsk-rs` with
-//! libxdp's rings, and xoff.
+//! Exchange of frames over a veth pair between two implementations of AF_XDP: xoff, and the crate `xsk-rs` with
+//! libxdp's rings.
 //!
 //! The tests need root. A veth never requests a wakeup for the fill ring, so that case is untested.
 

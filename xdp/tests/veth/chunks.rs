@@ -18,7 +18,7 @@ fn frame_longer_than_chunk_takes_several_chunks() {
     for (&len, n) in lens.iter().zip(0..) {
         assert_eq!(bench.hosts[1].receive(), frame(n, len));
     }
-    // This frame fills its two chunks completely; then it grows by four bytes at the front.
+    // This frame fills its chunks completely, then grows by four bytes in front.
     bench.hosts[0].send(&frame(9, 3584));
     bench.forward_changed(1, |store, port, frame| {
         assert!(store.stage(port, frame) && store.move_start(frame, -4));

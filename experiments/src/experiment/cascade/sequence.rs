@@ -290,7 +290,7 @@ pub(super) mod tests {
             (expected[release].action, expected[resume].action),
             (PauseAction::Releases, PauseAction::Resumes)
         );
-        // The late sample at `at_ms` shows only that the release happened at some time since `not_before_ms`.
+        // The sample was late: the release happened at some time since `not_before_ms`.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = expected.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);

@@ -89,7 +89,7 @@ impl PauseTrack {
             }
             self.since = since;
         }
-        // A switch clears `since` before it counts the pause as ended. The sum may thus be one too low, but never too
+        // A switch clears `since` before it counts the pause as ended, so the sum may be one too low, but never too
         // high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {

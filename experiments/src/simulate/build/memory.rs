@@ -12,8 +12,8 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Memory of a run in bytes per packet slot (`PLACE`), port and known address, measured in fat-trees of 4 to 32 ports
-/// per switch.
+/// Memory in bytes per packet slot (`PLACE`), port and known address, measured in fat-trees of 4 to 32 ports per
+/// switch.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;

@@ -72,7 +72,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
-        // Each load gets a seed of its own, so that its random numbers do not depend on other loads.
+        // Each load has its own seed, so that its random numbers do not depend on other loads.
         let seed = Seed(Seed(seed).number(NodeId(number), Purpose::Load));
         loads::add(&mut fabric, &scenario, (load, imported), (&plan, seed), path)?;
         loads.push(load.name.clone());

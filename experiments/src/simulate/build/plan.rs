@@ -169,7 +169,6 @@ pub fn named(at: At) -> String {
     }
 }
 
-/// Returns the other end and the line of each switch's ports, in the order of ports.
 pub(super) fn ends(plan: &Plan) -> Vec<Vec<(At, Line)>> {
     let mut ends: Vec<Vec<(u8, At, Line)>> = vec![Vec::new(); plan.switches() as usize];
     for &(a, b, line) in plan.links() {

@@ -135,7 +135,7 @@ impl Schedule {
             }
             Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
-                // Each fault gets a seed of its own, so that its random numbers do not depend on other faults.
+                // Each fault has its own seed, so that its random numbers do not depend on other faults.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_dataplane(switch, |node, net| node.stall_at_random(stalls, seed, net));

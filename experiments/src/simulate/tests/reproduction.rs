@@ -45,7 +45,7 @@ fn published_maximum_table_sizes_of_ofc_are_reproduced() {
     assert!(PAGE.contains(&row), "docs/reproduction.md has another row than {row}");
 }
 
-/// In the article on DSCP-based PFC, pauses spread from the stopped GPU to the senders, and resumes in the same order.
+/// Article on DSCP-based PFC: pauses, then resumes, spread from the stopped GPU to the senders.
 #[test]
 fn pauses_and_resumes_spread_in_the_order_of_the_article() {
     let rows = job::run(
