@@ -4,7 +4,7 @@ use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
 /// Returns by how much time a port that was idle can send `frames` frames faster than its line: the line time of its
-/// saved credit and one frame, at most the pipeline's lead.
+/// saved credit and one frame, but no more than the pipeline is faster than the line.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));

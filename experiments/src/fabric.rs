@@ -113,8 +113,8 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts switches and hosts, and calls `watch`. Hosts stop once all data have arrived, or after `patience` (scaled
-    /// from 100 Mb/s to the line rate).
+    /// Starts switches and hosts, and calls `watch`. Hosts stop once all data have arrived, or after `patience` (given
+    /// for 100 Mb/s, adapted to the line).
     pub fn run<T>(
         &self,
         load: &Load,

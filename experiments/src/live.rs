@@ -89,8 +89,8 @@ impl<'a> Live<'a> {
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `observe` every `interval` until hosts and switches are done, or until `limit`. Both times are scaled from
-    /// 100 Mb/s to the line rate.
+    /// Calls `observe` every `interval` until hosts and switches are done, or until `limit`. Both times are given for
+    /// 100 Mb/s, and adapted to the line.
     pub fn every(&self, interval: Duration, limit: Duration, mut observe: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {

@@ -196,7 +196,8 @@ mod tests {
     #[test] // proves: experiments
     fn confidence_interval_uses_students_t_distribution() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
-        // Standard deviation 1, so standard error 1 / sqrt(3); Student's t for two degrees of freedom is 4.303.
+        // The values have standard deviation 1, so standard error 1 / sqrt(3); Student's t for two degrees of freedom
+        // is 4.303.
         let half = 4.303 / 3.0_f64.sqrt();
         assert_eq!((of.mean, of.runs), (94.0, 3));
         assert!((of.high - 94.0 - half).abs() < 1e-9 && (94.0 - of.low - half).abs() < 1e-9, "{of:?}");

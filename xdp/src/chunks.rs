@@ -74,8 +74,7 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Set, like `kept_len`, only in the first of the frame's pieces (one per
-    /// chunk).
+    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Set, like `kept_len`, only in the first of the frame's pieces.
     kept: u32,
     kept_len: u32,
     /// True while the piece is in a ring or used by the kernel.

@@ -5,15 +5,15 @@ use crate::error::Obstacle;
 use crate::options::PortOptions;
 use crate::umem::ZeroCopy;
 
-/// Reasons why the port uses generic XDP mode, and why it copies frames; `None` if it uses native mode or zero copy.
+/// Reasons for generic XDP mode and for copied frames; `None` with native mode or zero copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fallbacks {
     pub generic: Option<String>,
     pub copy: Option<String>,
 }
 
-/// Returns the reason for generic mode. `longest` is the maximum MTU (bytes) of native mode; `errno` is the error with
-/// which the kernel refused native mode.
+/// Returns the reason for generic mode. `longest` is the maximum MTU (bytes) of native mode; `errno` is the kernel's
+/// error that refused native mode.
 pub(crate) fn why_generic(
     wanted: Option<Mode>,
     driver: &Driver,

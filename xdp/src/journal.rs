@@ -47,7 +47,7 @@ pub enum Left<T> {
     Nothing,
     /// Changes by an owner of the same kind as the reader.
     Changes(T),
-    /// Changes by the kind of owner that the reader is not.
+    /// Changes by an owner of another kind than the reader.
     Other,
     /// Unreadable page; the text warns and gives commands with which to check the device.
     Unreadable(String),

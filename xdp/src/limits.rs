@@ -10,7 +10,7 @@ pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io
     thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error))
 }
 
-/// Adds to the error of a failed thread start which limit to raise.
+/// Extends the error of a failed thread start by the limit to raise.
 #[must_use]
 pub fn thread_refused(error: &io::Error) -> io::Error {
     let threads = "raise the limit on threads (`ulimit -u`, and `pids.max` of the cgroup)";
@@ -18,7 +18,7 @@ pub fn thread_refused(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {threads}{or}"))
 }
 
-/// Adds to an error about too many open files which limit to raise.
+/// Extends an error about too many open files by the limit to raise.
 #[must_use]
 pub fn name_file_limit(error: io::Error) -> io::Error {
     let remedy = match error.raw_os_error() {

@@ -134,7 +134,7 @@ fn kernel_reads_published_ring_entries_in_order() {
 }
 
 #[test]
-fn kernel_reads_ring_entries_only_once_published() {
+fn kernel_reads_ring_entries_only_after_publication() {
     loom::model(|| {
         let (mut ring, kernel) = producer(0);
         ring.push(7);

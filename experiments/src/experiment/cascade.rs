@@ -64,8 +64,8 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Conclusive runs: all flows took their expected paths, and the run matches the article, or deviates without a
-    /// stall.
+    /// Conclusive runs: all flows took their expected paths, and the run matches the article, or deviates in a way that
+    /// no stall explains.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,

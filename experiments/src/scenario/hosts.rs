@@ -109,7 +109,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
         if let Some(span) = *span {
             let why = match transport {
                 "tcp" => "TCP has its own keys",
-                _ => "hosts with transport = \"line-rate\" get no answers",
+                _ => "hosts with transport = \"line-rate\" get no feedback from receivers",
             };
             let help = match transport {
                 "tcp" => "move the key to [hosts.tcp] if it exists there, or set transport = \"roce\"",

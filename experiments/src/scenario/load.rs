@@ -126,7 +126,7 @@ pub enum Size {
     File(PathBuf),
 }
 
-/// Settings of a [[load]]. Keys that the load's kind lacks have their defaults.
+/// Settings of a `[[load]]`. Keys that the load's kind lacks have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
     pub name: String,

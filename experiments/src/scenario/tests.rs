@@ -391,7 +391,10 @@ fn qcn_is_allowed_with_any_transport() {
     assert_eq!(configured.qcn_delay, Picos::from_nanos(2_400));
     assert_eq!(hosts("transport = \"roce\"\ncontrol = \"qcn\"").qcn, Some(standard));
     let (_, message, _) = problem(&of("control = \"dcqcn\""));
-    assert_eq!(message, "`control` has no effect: hosts with transport = \"line-rate\" get no answers");
+    assert_eq!(
+        message,
+        "`control` has no effect: hosts with transport = \"line-rate\" get no feedback from receivers"
+    );
     let (_, message, _) = problem(&of("[hosts.qcn]\ntimer = \"1ms\""));
     assert_eq!(message, "[hosts.qcn] has no effect: `control` selects another congestion control");
 }

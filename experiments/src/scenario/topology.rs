@@ -93,7 +93,7 @@ pub struct PortLine {
     pub gfc: bool,
 }
 
-/// Settings of [topology]. Keys that the topology's kind lacks have their defaults.
+/// Settings of `[topology]`. Keys that the topology's kind lacks have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,

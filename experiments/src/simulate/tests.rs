@@ -177,7 +177,7 @@ fn flow_times_equal_times_computed_from_links() {
 }
 
 #[test]
-fn queries_and_bursts_start_at_their_begin() {
+fn queries_and_bursts_start_at_configured_begin() {
     let starts = |load: &str| {
         let topology = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n";
         let rows = run_of(&format!("{topology}[[load]]\nsize = 1000\nbegin = \"20us\"\n{load}\n"), &[]);

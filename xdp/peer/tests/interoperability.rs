@@ -223,7 +223,7 @@ fn xsk_rs_headroom_limits_frame_length_to_the_byte() {
 }
 
 #[test]
-fn frames_arrive_whole_although_both_ends_chunk_differently() {
+fn frames_arrive_whole_although_ends_split_them_differently() {
     const BUFFERS: usize = 6;
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];

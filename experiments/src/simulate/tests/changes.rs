@@ -13,7 +13,7 @@ fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
 }
 
 #[test]
-fn settings_change_takes_effect_at_its_time() {
+fn settings_change_takes_effect_at_configured_time() {
     let starts = |rows: &[Row]| -> Vec<u64> {
         rows.iter().map(|row| row[tables::PAUSES.at("start_ns")].parse().unwrap()).collect()
     };
