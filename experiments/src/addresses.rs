@@ -28,7 +28,7 @@ impl Plan {
         match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
             (Some(wire), _) => (wire_address(wire, self.trunks()[wire].1 == at), 31),
             (None, Some(host)) => (Ipv4Addr::from_bits(network(host).to_bits() + 1), NETWORK_LEN),
-            (None, None) => unreachable!("a port has no wire"),
+            (None, None) => unreachable!("every port must have a wire"),
         }
     }
 

@@ -70,7 +70,7 @@ pub struct Settings {
 impl Settings {
     /// Adds a setting. Panics if `path` names no table.
     pub fn set(&mut self, path: &str, value: impl Into<Setting>) -> &mut Settings {
-        let (table, key) = path.rsplit_once('.').expect("a path has no table");
+        let (table, key) = path.rsplit_once('.').expect("a path must begin with a table");
         self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
         self
     }

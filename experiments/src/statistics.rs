@@ -131,7 +131,7 @@ const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "run
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {
-        let run = serde_json::to_value(&run).expect("a result has no JSON form");
+        let run = serde_json::to_value(&run).expect("a result must have a JSON form");
         numbers(&run, String::new(), &mut |place, number| values.entry(place).or_default().push(number));
     }
     let interval = |(place, values): (String, Vec<f64>)| {

@@ -89,7 +89,10 @@ fn slower_line_than_pipeline_fills_egress_queue() {
 fn victim_receives_its_load_before_congestion() {
     let json = simulated("victim", &["pfc"], mbps(10_000));
     let solo = json["policies"]["pfc"]["sweep"][0]["victim"]["solo_mbps"]["p50"].as_f64().unwrap();
-    assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
+    assert!(
+        (5_700.0..6_300.0).contains(&solo),
+        "two senders offer 30 % of 10 Gb/s each, but {solo} Mb/s arrived"
+    );
 }
 
 #[test]
@@ -232,7 +235,7 @@ fn simulated_machine_with_stalls_loses_nothing() {
     };
     let [never, stalls, other, wakes] = [("0", 7), ("5ms/50ms", 7), ("5ms/50ms", 8), ("0/1s/30us", 7)]
         .map(|(stall, seed)| json_of(stall, seed));
-    assert_eq!(stalls, json_of("5ms/50ms", 7), "the same seed");
+    assert_eq!(stalls, json_of("5ms/50ms", 7), "equal seeds must give equal results");
     let [never, stalls, other, wakes] =
         [never, stalls, other, wakes].map(|json| serde_json::from_str::<Value>(&json).unwrap());
     assert_ne!(stalls["policies"], other["policies"]);

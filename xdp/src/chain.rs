@@ -26,7 +26,7 @@ impl FreeCells {
     #[inline]
     pub(crate) fn take(&mut self, cells: &Cells) -> u32 {
         let cell = self.first;
-        assert!(cell != NONE, "no cell is free");
+        assert!(cell != NONE, "a free cell must be left");
         self.first = cells.next(cell);
         self.count -= 1;
         cells.link(cell, NONE);

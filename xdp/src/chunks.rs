@@ -151,7 +151,7 @@ impl PacketMemory {
 
     #[cfg(test)]
     pub(crate) fn free_receive(&self) -> u32 {
-        u32::try_from(self.free_receive.len()).expect("more than 2^32 chunks")
+        u32::try_from(self.free_receive.len()).expect("there must be fewer than 2^32 chunks")
     }
 
     #[inline]
@@ -250,11 +250,11 @@ impl PacketMemory {
         if count > self.free_transmit() {
             return None;
         }
-        let first = self.free_transmit.pop().expect("no transmit chunk is free");
+        let first = self.free_transmit.pop().expect("a free transmit chunk must be left");
         let room = self.room();
         let (mut chunk, mut left) = (first, len);
         for _ in 1..count {
-            let next = self.free_transmit.pop().expect("no transmit chunk is free");
+            let next = self.free_transmit.pop().expect("a free transmit chunk must be left");
             *self.piece_mut(chunk) = Piece { slot, next, len: room, ..Piece::EMPTY };
             (chunk, left) = (next, left - room);
         }

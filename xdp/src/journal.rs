@@ -155,7 +155,7 @@ mod tests {
         for left in [read::<String>(JOURNAL, &page), read(JOURNAL, &page[..page.len() - 1])] {
             let Left::Unreadable(warning) = left else { panic!("{left:?}") };
             for command in ["ip -d link show dev eth0", "tc qdisc show dev eth0", "ethtool -k eth0"] {
-                assert!(warning.contains(command), "the warning does not name {command}: {warning}");
+                assert!(warning.contains(command), "the warning must name {command}: {warning}");
             }
         }
     }

@@ -90,7 +90,7 @@ impl Prepared {
         }
         let prepared = Prepared {
             receivers,
-            transmitter: transmitter.expect("the port has no queue"),
+            transmitter: transmitter.expect("a port must have a queue"),
             idle,
             device,
             queues,

@@ -141,7 +141,7 @@ pub(crate) mod memory {
         fn submit(&mut self) {
             self.with(|rings| {
                 rings.fill.extend(rings.filling.drain(..));
-                assert!(rings.fill.len() <= rings.size, "the fill ring is full");
+                assert!(rings.fill.len() <= rings.size, "the fill ring must not overflow");
             });
         }
     }
@@ -154,7 +154,7 @@ pub(crate) mod memory {
         fn submit(&mut self) {
             self.with(|rings| {
                 rings.tx.extend(rings.sending.drain(..));
-                assert!(rings.tx.len() <= rings.size, "the TX ring is full");
+                assert!(rings.tx.len() <= rings.size, "the TX ring must not overflow");
             });
         }
 

@@ -184,7 +184,7 @@ impl Store {
         if let Some(slot) = self.memory(port).leaves_window() {
             self.move_to_cells(slot); // cells for the longest frame were checked before
         }
-        let slot = self.free.pop().expect("no slot is free");
+        let slot = self.free.pop().expect("a free slot must be left");
         self.set_row(slot, Row { place: FramePlace::Received(port, chunk), len });
         self.memory(port).enters_window(chunk, slot);
         Frame::new(slot, len)
@@ -199,7 +199,7 @@ impl Store {
     }
 
     pub(crate) fn finish_chain(&mut self, chain: Chain) -> Frame {
-        let slot = self.free.pop().expect("no slot is free");
+        let slot = self.free.pop().expect("a free slot must be left");
         self.set_row(slot, Row { place: FramePlace::Queued(chain.first), len: chain.len });
         Frame::new(slot, chain.len)
     }
@@ -278,7 +278,7 @@ impl Store {
                 let [memory, other] = self
                     .memories
                     .get_disjoint_mut([port.index(), from.index()])
-                    .expect("both ports are the same")
+                    .expect("the two ports must differ")
                     .map(|memory| memory.as_deref_mut().expect("both ports must belong to this worker"));
                 memory.fill(first, std::iter::once(other.received(chunk, len)));
                 other.free_received(chunk);

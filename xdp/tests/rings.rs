@@ -182,7 +182,7 @@ fn ring_entry_is_reused_once_its_chunk_has_returned() {
         let kernel = thread::spawn(move || {
             for _ in 0..3 {
                 if let Some(chunk) = kernel_fill.take() {
-                    assert!(kernel_rx.put(chunk), "the RX ring is full");
+                    assert!(kernel_rx.put(chunk), "the RX ring must have room for every chunk");
                 }
             }
         });

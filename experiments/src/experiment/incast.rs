@@ -326,6 +326,10 @@ mod tests {
         let expected = Round { goodput_mbps: None, fairness: None, completion_ms: Vec::new(), broken: 2 };
         assert_eq!(Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &nothing]), expected);
         let some = Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &flow(FRAMES, Nanos::from_millis(60))]);
-        assert_eq!(some.fairness, Some(0.5), "one has all");
+        assert_eq!(
+            some.fairness,
+            Some(0.5),
+            "a flow that receives everything beside one that receives nothing must give index 0.5"
+        );
     }
 }

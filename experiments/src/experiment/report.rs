@@ -53,13 +53,13 @@ impl Findings {
         each: &[M],
         headlines: &[Headline<M>],
     ) -> String {
-        let mut all = serde_json::to_value(&conduct).expect("a result has no JSON form");
-        let measured = serde_json::to_value(measured).expect("a result has no JSON form");
+        let mut all = serde_json::to_value(&conduct).expect("a result must have a JSON form");
+        let measured = serde_json::to_value(measured).expect("a result must have a JSON form");
         let intervals = intervals(each);
         let ci95 = (!intervals.is_empty()).then_some(&intervals);
-        let ci95 = serde_json::to_value(ci95).expect("a result has no JSON form");
+        let ci95 = serde_json::to_value(ci95).expect("a result must have a JSON form");
         let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {
-            panic!("a result is no JSON object")
+            panic!("a result must be a JSON object")
         };
         into.extend(more);
         into.insert("ci95".to_owned(), ci95);

@@ -210,7 +210,7 @@ mod tests {
         ];
         let svg = Figure { title: "the whole".into(), panels }.svg().unwrap();
         for text in ["the whole", "title", "time (s)", "rate (Mb/s)", "pfc", "ofc", "leaf pauses spine"] {
-            assert!(svg.contains(text), "the figure lacks {text}");
+            assert!(svg.contains(text), "the figure must contain {text}");
         }
     }
 

@@ -224,7 +224,7 @@ pub struct Rows {
 }
 
 fn table_index(table: &Table) -> usize {
-    TABLES.iter().position(|of| of.name == table.name).expect("the table is none of TABLES")
+    TABLES.iter().position(|of| of.name == table.name).expect("the table must be one of TABLES")
 }
 
 impl Index<&Table> for Rows {

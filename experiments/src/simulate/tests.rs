@@ -184,7 +184,11 @@ fn queries_and_bursts_start_at_configured_begin() {
         rows[&FLOWS].iter().map(|row| row[FLOWS.at("start_ns")].clone()).collect::<Vec<_>>()
     };
     assert_eq!(starts("kind = \"incast\"\nfan_in = 2"), ["20000"; 2]);
-    assert_eq!(starts("kind = \"incast\"\nfan_in = 2\nopen = true"), ["20000"; 2], "there is one query");
+    assert_eq!(
+        starts("kind = \"incast\"\nfan_in = 2\nopen = true"),
+        ["20000"; 2],
+        "there must be a single query"
+    );
     let on_off = "kind = \"on-off\"\npairs = [[0, 1]]\ngap = \"5us\"\ngaps = \"fixed\"\nend = \"26us\"";
     assert_eq!(starts(on_off), ["25000"]);
 }
@@ -278,7 +282,7 @@ fn error_names_host_without_path() {
         assert_eq!(why(load, &connected), "", "{load}");
     }
     let apart = "kind = \"on-off\"\nsize = 1\ngap = \"1us\"\npairs = [[1, 2]]\nend = \"1us\"";
-    assert_eq!(why(apart, partial), "", "a load that stays within one part of the fabric is refused");
+    assert_eq!(why(apart, partial), "", "a load that stays within one part of the fabric must be accepted");
     let one = "kind = \"poisson\"\nsize = 1\nload = 0.1\nend = \"1us\"\nhosts = [1, 1]";
     assert!(
         why(one, &connected).ends_with("has one host, but flows need at least two"),

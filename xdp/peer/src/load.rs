@@ -78,9 +78,10 @@ impl Load {
 }
 
 fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
-    let number = u8::try_from(flow + 1).expect("flow number exceeds 254");
+    let number = u8::try_from(flow + 1).expect("a flow number must be below 254");
     let (from, to) = ([10, 1, 0, number], [10, 2, 0, number]);
-    let short = |len: usize| u16::try_from(len).expect("frame exceeds 65,535 bytes").to_be_bytes();
+    let short =
+        |len: usize| u16::try_from(len).expect("a frame must have at most 65,535 bytes").to_be_bytes();
     let mut frame = Vec::with_capacity(len);
     frame.extend([2, 0, 0, 0, 2, number, 2, 0, 0, 0, 1, number, 0x08, 0x00]);
     frame.extend([0x45, 0]);

@@ -13,7 +13,7 @@ impl Ports {
         self.ports[from].receiving -= received;
         // SAFETY: the descriptors have just left the RX ring, and are nowhere else.
         let taken = unsafe { self.ports[to].tx.produce(&batch[..received]) };
-        assert_eq!(taken, received, "the TX ring is full");
+        assert_eq!(taken, received, "the TX ring must have room for the whole batch");
         self.kick(to)?;
         self.refill(from);
         Ok(received)
@@ -29,7 +29,7 @@ impl Ports {
         // SAFETY: the chunks have just left the completion ring; their descriptors have the lengths of the first
         // sending.
         let taken = unsafe { to.tx.produce(&self.batch[..back]) };
-        assert_eq!(taken, back, "the TX ring is full");
+        assert_eq!(taken, back, "the TX ring must have room for the whole batch");
         self.kick(port)
     }
 }

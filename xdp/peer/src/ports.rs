@@ -191,7 +191,7 @@ impl Ports {
         let kept = self.free.len() - missing;
         // SAFETY: the descriptors are removed from the free list below.
         let taken = unsafe { to.fill.produce(&self.free[kept..]) };
-        assert_eq!(taken, missing, "the fill ring is full");
+        assert_eq!(taken, missing, "the fill ring must have room for all missing chunks");
         self.free.truncate(kept);
         to.receiving += missing;
         if to.fill.needs_wakeup() {

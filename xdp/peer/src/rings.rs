@@ -35,7 +35,7 @@ fn slot(address: usize) -> u32 {
 pub fn with_xsk_rs_rings(devices: [&str; 2]) -> Result<Exchange<Rx, Fill, Tx, Completion>, BenchError> {
     let settings = PortSettings::default();
     let Ports { ports, free, umem, .. } = Ports::open(&devices, &settings)?;
-    let chunks = u32::try_from(free.len()).expect("more than 2^32 chunks");
+    let chunks = u32::try_from(free.len()).expect("there must be fewer than 2^32 chunks");
     let table: Rc<[FrameDesc]> = free.into();
     let interface = |port: Port| {
         let Port { rx, fill, tx, completion, device, .. } = port;

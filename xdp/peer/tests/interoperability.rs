@@ -96,12 +96,12 @@ impl Wire {
 
     fn we_send(&mut self, bytes: &[u8]) {
         let frame = self.store.make(bytes).unwrap();
-        self.ours.send(&mut self.store, frame).expect("the TX ring is full");
+        self.ours.send(&mut self.store, frame).expect("the TX ring must have room for the frame");
     }
 
     fn we_send_back(&mut self) {
         for frame in self.held.drain(..) {
-            self.ours.send(&mut self.store, frame).expect("the TX ring is full");
+            self.ours.send(&mut self.store, frame).expect("the TX ring must have room for the frame");
         }
     }
 
@@ -217,9 +217,12 @@ fn xsk_rs_headroom_limits_frame_length_to_the_byte() {
     wire.we_send(&frame(99, room + 1));
     wire.we_flush();
     wait_for(|| (wire.they_lost() == [1, 0]).then_some(()));
-    assert!(wire.theirs.receive(0, &mut wire.partial).is_none(), "a frame longer than a chunk was received");
+    assert!(
+        wire.theirs.receive(0, &mut wire.partial).is_none(),
+        "a frame longer than a chunk must not be received"
+    );
     wire.goes_round(&frames);
-    assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "more frames were lost");
+    assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "no other frame may be lost");
 }
 
 #[test]
@@ -239,12 +242,12 @@ fn frames_in_tx_ring_leave_only_after_a_kick() {
     let mut wire = Wire::new(1500, 0, 1);
     let frames: Vec<_> = (0..3).map(|n| frame(n, 100)).collect();
     frames.iter().for_each(|frame| wire.they_send(frame));
-    assert!(wire.theirs.ports[0].tx.needs_wakeup(), "the driver sends without a kick");
+    assert!(wire.theirs.ports[0].tx.needs_wakeup(), "the driver must wait for a kick");
     assert_eq!((wire.theirs.ports[0].unsent(), Wire::sent()), (3, [0, 0]));
     wire.they_kick();
     wire.we_hold(3);
     wire.we_send_back();
-    assert_eq!(Wire::sent(), [3, 0], "xoff's frames left before the flush");
+    assert_eq!(Wire::sent(), [3, 0], "xoff's frames must not leave before the flush");
     assert!(wire.theirs.receive(0, &mut wire.partial).is_none());
     wire.we_flush();
     assert_eq!(Wire::sent(), [3, 3]);
@@ -278,7 +281,7 @@ fn frames_lost_by_empty_fill_ring_are_counted_exactly() {
     wire.we_flush();
     wait_for(|| (wire.they_lost() == lost).then_some(()));
     all[..ring].iter().for_each(|frame| assert!(wire.they_receive() == *frame));
-    assert!(wire.theirs.receive(0, &mut wire.partial).is_none(), "a lost frame was received");
+    assert!(wire.theirs.receive(0, &mut wire.partial).is_none(), "a lost frame must not be received");
     wire.goes_round(&all[..BATCH]);
-    assert_eq!((wire.they_lost(), wire.we_lost()), (lost, lost), "more frames were lost");
+    assert_eq!((wire.they_lost(), wire.we_lost()), (lost, lost), "no other frame may be lost");
 }

@@ -72,7 +72,7 @@ fn removing_a_port_frees_its_incomplete_frame_and_chunks() {
     let (frames, cells) = (store.free_frames(), store.free_cells());
     assert!(rings.arrive(&[60]) && rings.arrive(&[1792, 100]));
     let (_, kept) = receive(&mut receiver, &mut store, 2);
-    assert_eq!(kept.len(), 1, "the frame in two chunks is complete already");
+    assert_eq!(kept.len(), 1, "the frame in two chunks must not be complete yet");
     receiver.end(&mut store);
     assert!(store.take_memory(P0).is_some());
     free_all(&mut store, kept);
@@ -135,10 +135,10 @@ fn frame_in_several_chunks_is_joined_across_batches() {
     let (n, frames) = receive(&mut receiver, &mut store, 3);
     assert_eq!((n, frames.len()), (0, 0));
     let (n, frames) = receive(&mut receiver, &mut store, 3);
-    assert_eq!(n, 2, "the frame in several chunks did not count once");
+    assert_eq!(n, 2, "the frame in several chunks must count once");
     assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [8042, 60]);
     assert_eq!(store.fragments(&frames[0]).map(<[u8]>::len).sum::<usize>(), 8042);
-    assert_eq!(store.free_cells(), cells - 84, "the short frame left its chunk");
+    assert_eq!(store.free_cells(), cells - 84, "the short frame must stay in its chunk");
     free_all(&mut store, frames);
     assert_eq!(store.free_cells(), cells);
 }
@@ -152,9 +152,9 @@ fn frame_with_invalid_layout_is_dropped() {
         assert!(rings.arrive(lens));
     }
     let (n, frames) = receive(&mut receiver, &mut store, 32);
-    assert_eq!(n, 4, "dropped frames were not counted as taken");
+    assert_eq!(n, 4, "dropped frames must count as received");
     assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [20]);
-    assert_eq!(receiver.malformed().get(), 3, "one of three malformed frames was not counted");
+    assert_eq!(receiver.malformed().get(), 3, "all three malformed frames must be counted");
     free_all(&mut store, frames);
     assert_eq!((store.free_frames(), store.free_cells()), (slots, cells));
     receiver.refill(P0, &mut store);

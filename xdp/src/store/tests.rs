@@ -98,11 +98,11 @@ fn control_frames_are_made_after_data_used_all_its_cells() {
     let mut store = store();
     let data = take_cells(&mut store, 200);
     let control: Vec<Frame> = (0..4).map(|n| store.control(&[n; 60]).unwrap()).collect();
-    assert_eq!(store.control(&[0; 60]), None, "more control frames than slots were created");
+    assert_eq!(store.control(&[0; 60]), None, "there must not be more control frames than slots");
     assert_eq!(store.head(&control[3]), [3; 60]);
     control.into_iter().for_each(|frame| store.free(frame));
     let long = store.control(&[0; 8 * CELL as usize]).unwrap();
-    assert_eq!(store.control(&[0]), None, "a control frame was created without a free cell");
+    assert_eq!(store.control(&[0]), None, "no control frame may be created without a free cell");
     store.free(long);
     assert_eq!(store.control(&[0; 8 * CELL as usize + 1]), None);
     free_all(&mut store, data);
@@ -179,7 +179,7 @@ fn only_the_newest_received_frames_stay_in_receive_chunks() {
     let frames: Vec<Frame> = (0..WINDOW).map(|_| received(&mut store, P0, 1500)).collect();
     assert_eq!((store.free_cells(), store.memory(P0).free_receive()), (208, FRAMES));
     let next = received(&mut store, P0, 1500);
-    assert_eq!(store.free_cells(), 208 - 16, "the oldest frame is not in cells");
+    assert_eq!(store.free_cells(), 208 - 16, "the oldest frame must be in cells");
     assert_eq!(store.memory(P0).free_receive(), FRAMES);
     let other = received(&mut store, P1, 1500);
     assert_eq!(store.free_cells(), 208 - 16, "a frame of another port changed this window");
@@ -275,7 +275,7 @@ fn port_without_enough_transmit_chunks_refuses_frames() {
     let long = filled(&mut store, 9018);
     assert!(store.stage(P0, &long));
     let frame = filled(&mut store, 4000);
-    assert!(!store.stage(P0, &frame), "a frame of three chunks was staged in two");
+    assert!(!store.stage(P0, &frame), "a frame of three chunks must not be staged in two");
     assert_eq!(bytes_of(&store, &frame), pattern(4000));
     assert!(store.stage(P1, &frame));
     store.free(long);
@@ -289,7 +289,7 @@ fn composed_frame_takes_transmit_chunks_and_no_cells() {
     let frame = store.compose(P0, 1500).unwrap();
     store.head_mut(&frame).copy_from_slice(&pattern(1500));
     assert_eq!((store.free_cells(), store.memory(P0).free_transmit()), (208, TRANSMIT - 1));
-    assert_eq!(store.compose(P0, 14_000), None, "a frame longer than all chunks was composed");
+    assert_eq!(store.compose(P0, 14_000), None, "no frame longer than all chunks may be composed");
     assert_eq!(bytes_of(&store, &frame), pattern(1500));
     store.free(frame);
     assert_all_free(&mut store);
@@ -351,7 +351,7 @@ fn frame_of_other_worker_returns_to_it_after_sending() {
     there.memory(P1).give_out(first, |piece| chunks.push(piece.chunk));
     let _ = frame.into_parts();
     let back = there.completed(P1, chunks[0]).unwrap();
-    assert_eq!(back.len(), 1504, "the returned frame does not have its sent length");
+    assert_eq!(back.len(), 1504, "the returned frame must have the length that was sent");
     here.free(back);
     for store in [&here, &there] {
         assert_eq!((store.free_frames(), store.free_cells()), (32, 208));

@@ -73,7 +73,11 @@ fn busy_driver_keeps_frames_for_next_kick() {
         transmitter.flush();
         assert_eq!(rings.with(|rings| (rings.tx.len(), rings.kicks)), (1, kicks));
         assert!(reap_all(&mut transmitter, &mut store).is_empty());
-        assert_eq!(transmitter.in_flight(), in_flight, "frames are in flight although the interface is down");
+        assert_eq!(
+            transmitter.in_flight(),
+            in_flight,
+            "no frame may be in flight once the interface is down"
+        );
         assert_eq!(transmitter.is_unsent(), in_flight);
     }
     transmitter.flush();
@@ -95,7 +99,7 @@ fn unsent_frames_of_removed_interface_return_once() {
     }
     transmitter.flush();
     assert!(transmitter.is_removed() && transmitter.room() == 0 && !transmitter.in_flight());
-    assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the frame that the kernel took did not return");
+    assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the frame that the kernel took must return");
     let late = rings.with(|rings| rings.tx.pop_front()).unwrap();
     let mut unsent = Vec::new();
     transmitter.take_back(P0, &mut store, |store, frame| {
@@ -120,7 +124,7 @@ fn kick_without_frames_detects_removed_interface() {
     let (rings, mut transmitter, _) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Down, Kick::Gone]));
     transmitter.look();
-    assert!(!transmitter.is_removed(), "an interface that is down counts as removed");
+    assert!(!transmitter.is_removed(), "an interface that is down must not count as removed");
     transmitter.look();
     assert!(transmitter.is_removed());
 }

@@ -128,7 +128,9 @@ impl Bench {
                 forwarded += batch.len();
                 for mut frame in batch.drain(..) {
                     change(&mut self.store, id, &mut frame);
-                    self.ports[to].send(&mut self.store, frame).expect("the TX ring is full");
+                    self.ports[to]
+                        .send(&mut self.store, frame)
+                        .expect("the TX ring must have room for the frame");
                 }
                 self.ports[to].flush();
                 self.ports[to].reap(&mut self.store, |store, frame| store.free(frame));
@@ -419,7 +421,10 @@ fn restart_after_sigkill_restores_the_device() {
         victim.kill().unwrap();
         victim.wait().unwrap();
         if left {
-            assert!(described(&switch, "p0").contains("prog/xdp"), "the killed process left no XDP program");
+            assert!(
+                described(&switch, "p0").contains("prog/xdp"),
+                "the killed process must leave its XDP program"
+            );
         }
         let (port, _store) = switch.run(|| open_one(&port_options("p0")).unwrap());
         assert_eq!(port.facts().mode, Mode::Native);

@@ -7,7 +7,7 @@ fn take(bench: &mut Bench) -> Vec<(Vec<u8>, Option<Nanos>)> {
     let mut received = Vec::new();
     bench.ports[0].receive(&mut bench.store, 64, |store, frame| {
         let stamp = store.take_stamp(&frame);
-        assert_eq!(store.take_stamp(&frame), None, "the next frame in this chunk may have this stamp");
+        assert_eq!(store.take_stamp(&frame), None, "a taken stamp must not stay in the chunk");
         received.push((store.fragments(&frame).flatten().copied().collect(), stamp));
         store.free(frame);
     });
@@ -26,7 +26,7 @@ fn received_late(bench: &mut Bench, len: usize) -> (Option<Nanos>, Nanos, Nanos)
         received.extend(take(bench));
         !received.is_empty()
     });
-    assert!(received[0].0 == frame(1, len), "the stamp changed the frame");
+    assert!(received[0].0 == frame(1, len), "the stamp must not change the frame");
     (received[0].1, sent, pending)
 }
 
@@ -38,7 +38,7 @@ fn receive_stamp_of_frame_is_earlier_than_a_late_poll() {
         });
         for len in [60, 500, 1514] {
             let (stamp, sent, pending) = received_late(&mut bench, len);
-            let stamp = stamp.expect("the frame has no stamp");
+            let stamp = stamp.expect("the frame must have a stamp");
             assert!(
                 (sent..=pending).contains(&stamp),
                 "{mode}: {stamp:?} is not from {sent:?} to {pending:?}"
@@ -58,7 +58,7 @@ fn stamps_of_successive_frames_increase() {
         (0..32).for_each(|n| bench.hosts[0].send(&frame(n, 60)));
         wait_for_mut(|| {
             stamps.extend(
-                take(&mut bench).into_iter().map(|(_, stamp)| stamp.expect("the frame has no stamp")),
+                take(&mut bench).into_iter().map(|(_, stamp)| stamp.expect("the frame must have a stamp")),
             );
             stamps.len() == before + 32
         });

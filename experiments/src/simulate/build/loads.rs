@@ -55,7 +55,7 @@ pub(super) fn host_rate(plan: &Plan) -> BitRate {
             }
         }
     }
-    rates.into_iter().min().and_then(BitRate::new).expect("a fabric has no hosts")
+    rates.into_iter().min().and_then(BitRate::new).expect("a fabric must have hosts")
 }
 
 pub(super) fn check_start_times(

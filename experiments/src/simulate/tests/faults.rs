@@ -42,7 +42,7 @@ fn every_frame_lost_by_stall_is_counted_with_its_cause() {
     let rows = run_of(&scenario("300us", &stall), &[]);
     let [stalls, stalled, unseen, ..] = switch_row(&rows);
     assert_eq!((stalls, stalled), (1, 40_000));
-    assert!(lost(&rows) > 0, "no frame was lost, although ideal hardware has no memory for stalls");
+    assert!(lost(&rows) > 0, "frames must be lost, because ideal hardware has no memory for stalls");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), unseen + dropped);
     assert!(none[&tables::DROPS].is_empty());
@@ -74,7 +74,7 @@ fn random_stalls_differ_by_seed_and_switch() {
     assert!(times.iter().all(|time| (50_000..140_000).contains(time)), "{times:?}");
     assert!(times.iter().enumerate().all(|(at, time)| !times[..at].contains(time)), "{times:?}");
     let [one, _] = run(&stalls("s1"));
-    assert_eq!(one, all[1..], "two switches have the same random stalls");
+    assert_eq!(one, all[1..], "random stalls of two switches must differ");
     let [two, _] = run(&format!("{}{}", stalls("s1"), stalls("s1")));
     assert!(stalled(&two[0]) > stalled(&one[0]) * 5 / 4, "{two:?}");
 }

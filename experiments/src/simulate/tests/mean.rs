@@ -135,7 +135,10 @@ fn seed_without_result_rows_has_sum_zero_but_no_mean() {
             answers.unwrap().answers.iter().map(|of| (of.measured.mean, of.measured.runs)).collect();
         assert_eq!(means, [(0.0, 4), (0.0, 3)]);
     }
-    assert!(sum("queues", "egress_bytes", &[]).is_err(), "a table of samples has no sum without samples");
+    assert!(
+        sum("queues", "egress_bytes", &[]).is_err(),
+        "a table of samples must have no sum without samples"
+    );
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn published_maximum_table_sizes_of_ofc_are_reproduced() {
     });
     let [flows, congested, paused] = max;
     let row = format!("| xoff, maximum | {flows} | {congested} | {paused} |");
-    assert!(PAGE.contains(&row), "docs/reproduction.md has another row than {row}");
+    assert!(PAGE.contains(&row), "docs/reproduction.md must contain the row {row}");
 }
 
 /// Article on DSCP-based PFC: pauses, then resumes, spread from the stopped GPU to the senders.
