@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(
             frame(steps, &overwritten("59=0102")).len(),
             60,
-            "bytes written beyond the frame changed its length"
+            "bytes beyond the end of the frame must not change its length"
         );
         for wrong in ["", "41", "41=", "41=3", "41=xx", "1514=00", "=03"] {
             assert!(parse_overwrite(wrong).unwrap_err().contains("41=03"), "{wrong}");

@@ -14,7 +14,7 @@ impl FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Pauses or resumes the flows of a received list, which replaces earlier pauses of these flows.
+    /// Pauses or resumes the flows of a received list (OFC); earlier pauses of these flows end.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -30,7 +30,7 @@ impl FlowGate {
         self.changed = true;
     }
 
-    /// Removes expired pauses. Returns whether the set of paused flows has changed since the last call.
+    /// Removes expired pauses. Returns whether the paused flows have changed since the last call.
     pub fn take_change(&mut self, now: Nanos) -> bool {
         let before = self.paused.len();
         self.paused.retain(|&(.., until)| until > now);

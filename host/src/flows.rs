@@ -9,7 +9,7 @@ use crate::sizes::Sizes;
 pub struct Flow {
     pub id: u32,
     pub bytes: u32,
-    /// Time from which on frames of the flow can be sent.
+    /// Time from which on the flow can be sent.
     pub began: Nanos,
 }
 

@@ -7,14 +7,14 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum number of delayed pause frames. One more makes the oldest one take effect early.
+/// Maximum number of pause frames that wait for their delay. One more makes the oldest take effect early.
 const PENDING_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Obedience {
     #[default]
     Obey,
-    /// The host obeys each pause frame this time after its receipt.
+    /// The host obeys each pause frame with this delay after its receipt.
     Late(Nanos),
     Ignore,
 }
@@ -85,22 +85,21 @@ impl Gate {
         self.release(now, ClassSet(!classes.0));
     }
 
-    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses pauses the whole class
-    /// instead.
+    /// Makes the gate obey pauses of single flows (OFC). With [`Obedience::Late`], it pauses their whole class instead.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
         self
     }
 
-    /// Makes the gate obey requested rates (GFC). A gate that delays pauses ignores them.
+    /// Makes the gate obey requested rates (GFC), except with [`Obedience::Late`].
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
     }
 
-    /// Returns the rate limit of a class at the last call of [`Gate::paused`].
+    /// Returns the rate limit of a class (GFC) as of the last call of [`Gate::paused`]; `None` without limit.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
@@ -191,7 +190,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counts. Durations include running pauses up to `now`.
+    /// Returns the counts. Durations of pauses include current pauses up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_gate_blocks_class_until_quanta_expire_or_xon_arrives() {
+    fn host_pauses_class_until_quanta_expire_or_xon_arrives() {
         let mut gate = gate(Obedience::Obey);
         receive(&mut gate, 100, &pause(10));
         assert_eq!(gate.next_change(), Nanos(100 + 5120));
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn delayed_pause_gate_obeys_xoff_and_xon_exactly_after_delay() {
+    fn host_obeys_xoff_and_xon_exactly_after_configured_delay() {
         let mut gate = gate(Obedience::Late(Nanos(500)));
         receive(&mut gate, 0, &pause(65535));
         receive(&mut gate, 2000, &pause(0));
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test] // proves: host-pauses
-    fn pause_gate_counts_but_ignores_pauses_of_excluded_classes() {
+    fn host_counts_but_ignores_pauses_of_excluded_classes() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
         receive(&mut gate, 0, &pause(65535));
         assert_eq!((gate.paused(Nanos(1)), gate.next_change()), (ClassSet::NONE, Nanos::NEVER));
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_gate_that_ignores_pauses_counts_them() {
+    fn host_that_ignores_pauses_still_counts_them() {
         let mut gate = gate(Obedience::Ignore);
         receive(&mut gate, 0, &pause(65535));
         assert_eq!(gate.paused(Nanos(1)), ClassSet::NONE);

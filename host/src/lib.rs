@@ -18,16 +18,15 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //!
-//! use xoff_wire::units::{BitRate, MacAddr, Nanos};
-//! use xoff_wire::Header;
+//! use xoff_wire::{Header, units::{BitRate, MacAddr, Nanos}};
 //! use xoff_host::control::{Distortion, build, parse_control};
 //! use xoff_host::report::ReceivedStream;
 //! use xoff_host::{Choice, END_MARKERS, Gate, Obedience, Sender, SenderSettings, Sink, parse_streams};
 //!
 //! let line = BitRate::from_gbps(1);
-//! let streams = parse_streams(&["class=3,dst=02:00:00:00:00:02,size=1000,count=100"])?;
+//! let streams = parse_streams(&["class=3,dst=02:02:02:02:02:02,size=1000,count=100"])?;
 //! let settings = SenderSettings {
-//!     address: MacAddr([2, 0, 0, 0, 0, 1]),
+//!     address: MacAddr([6; 6]),
 //!     id: 1,
 //!     line,
 //!     catch_up: Nanos::ZERO,
@@ -37,12 +36,12 @@
 //! let mut now = Nanos::from_secs(1);
 //! let mut sender = Sender::new(&streams, settings, now, Arc::default());
 //! let mut gate = Gate::new(line, Obedience::Obey, false);
-//! let mut sink = Sink::new(MacAddr([2, 0, 0, 0, 0, 2]), false, Nanos::ZERO, Arc::default());
+//! let mut sink = Sink::new(MacAddr([2; 6]), false, Nanos::ZERO, Arc::default());
 //! let mut pause_at = now.after(Nanos::from_micros(100));
 //!
 //! loop {
 //!     if now >= pause_at {
-//!         let pause = build(&parse_control("3=1000")?, MacAddr([2, 0, 0, 0, 0, 9]), &Distortion::default());
+//!         let pause = build(&parse_control("3=1000")?, MacAddr([10; 6]), &Distortion::default());
 //!         gate.receive(now, &Header::parse(&pause).expect("the frame is invalid"), &pause);
 //!         pause_at = Nanos::NEVER;
 //!     }

@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum number of samples. At this number, every second one is dropped, and the sampling interval doubles.
+/// Maximum number of rate samples. When it is reached, every second one is dropped, and the sampling interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Limiter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Time since the host began.
+    /// Time of the sample, since the host began.
     pub at_ns: u64,
     /// Rate on the line in Mb/s, preamble and gap included.
     pub mbps: f64,
@@ -72,7 +72,7 @@ impl Limiter {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Counts a sent frame against the rate limit, as if it was sent at `earliest`.
+    /// Counts a sent frame against the rate limit from `earliest` on, the time at which it could have been sent.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -80,7 +80,6 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate according to the feedback of a congestion notification (CNM).
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;
@@ -185,7 +184,7 @@ mod tests {
         assert!(limiter.is_limiting());
         assert!(
             (29_000..30_000).contains(&limiter.free_at().0),
-            "next frame at {:?}: the rate is not halved",
+            "next frame at {:?}: the CNM must halve the rate of 1 Gb/s",
             limiter.free_at()
         );
         limiter.advance(Nanos::from_secs(10));

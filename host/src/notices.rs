@@ -15,7 +15,7 @@ pub struct Notices {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedCnm {
-    /// Time of receipt, by the same clock as in all reports.
+    /// Time of receipt, by the clock of all reports.
     pub at: Nanos,
     bytes: [u8; LEN_MAX],
     len: usize,
@@ -38,7 +38,7 @@ impl CapturedCnm {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
     pub received: u64,
-    /// Well-formed CNMs whose CN-TAG names no stream, or one without rate limiter.
+    /// Well-formed CNMs whose CN-TAG names no stream, or a stream without rate limiter.
     pub unknown: u64,
     pub refused: BTreeMap<String, u64>,
     /// First 4096 well-formed CNMs, in the order of receipt.
@@ -46,7 +46,7 @@ pub struct CnmReport {
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Maximum number of CNMs kept; they take at most 500 KB.
+/// Maximum number of CNMs kept for the report; they take at most 500 KB.
 const CAPTURED_MAX: usize = 4096;
 
 /// Content of a CNM: number of the rate limiter, and quantized feedback.

@@ -4,7 +4,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Time from `free_at` until the line is free, in units of 1 ns / `rate`.
+    /// Rest of the time until the line is free, beyond `free_at`, in units of 1 ns / (`rate` in b/s).
     fraction: u64,
 }
 
@@ -26,14 +26,14 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with a frame of `bytes` (preamble and gap included), once the line is free, but not before
+    /// Occupies the line with a frame of `bytes` (preamble and gap included) once it is free, but not before
     /// `earliest`.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // The product for `time` cannot overflow: for a frame of at most 9 KB it is below 10^14.
+        // `time` cannot overflow: for a frame of at most 9 KB it is below 10^14.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));

@@ -20,7 +20,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Returns the host's report, to which the caller adds the interface and the losses of a real host.
+    /// Returns the host's report. For a real host, the caller adds the interface and its losses.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

@@ -60,18 +60,18 @@ pub struct Stamp {
     pub stream: u8,
     pub class: Class,
     pub end: bool,
-    /// Position of the frame in its stream, from 0, 48 bits; in an end marker, the number of data frames.
+    /// Number of the frame in its stream, from 0, 48 bits; in an end marker, number of data frames.
     pub sequence: u64,
     /// Time of sending, 48 bits, in nanoseconds; in an end marker, the time of the first frame.
     pub sent: Nanos,
     pub flow: Option<FlowStamp>,
 }
 
-/// Part of a stamp about the frame's flow: bytes whose common completion time is measured.
+/// Part of a stamp about the frame's flow, a message whose completion time is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     pub id: u32,
-    /// UDP payload of the flow.
+    /// UDP payload of all frames of the flow.
     pub bytes: u32,
     pub frames: u32,
     /// Time from which on the flow could be sent, 48 bits, in nanoseconds.
@@ -90,7 +90,7 @@ pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// Checksum over the IP header without the total length.
+    /// Sum of the 16-bit words of the IP header, without the total length.
     ip_sum: u32,
 }
 
@@ -115,7 +115,7 @@ impl Template {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// Returns the UDP payload in bytes; `frame_len` is without FCS.
+    /// Returns the UDP payload, in bytes, of a frame of `frame_len` bytes (without FCS).
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
@@ -123,7 +123,7 @@ impl Template {
 
     #[must_use]
     pub fn flow(&self) -> FlowKey {
-        let header = Header::parse(&self.head).expect("the prepared header is invalid");
+        let header = Header::parse(&self.head).expect("the prepared header must be valid");
         FlowKey::of(&header, &self.head)
     }
 
@@ -135,7 +135,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes a frame as [`Template::write`] does, with another UDP source port.
+    /// Writes a frame as [`Template::write`] does, but with the UDP source port `source_port`.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -186,7 +186,6 @@ pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Writes the IPv4 and UDP headers, except their lengths and the IPv4 checksum.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the frame is too short for an IPv4 header");
     ip.set_version(4);
@@ -226,7 +225,7 @@ pub struct Arrival {
     pub dst: MacAddr,
     pub tag: Option<Tci>,
     pub dscp: u8,
-    /// True if the frame has the ECN mark "congestion experienced" (CE).
+    /// True if the frame has the ECN mark CE.
     pub congested: bool,
     pub payload: usize,
 }
@@ -271,7 +270,6 @@ fn parse_ip(header: &Header, head: &[u8], frame_len: usize) -> Option<Parsed> {
     }))
 }
 
-/// Reads the stamp at the beginning of a payload; `None` without a stamp.
 #[inline]
 #[must_use]
 pub fn read_stamp(at: &[u8]) -> Option<Stamp> {
@@ -413,7 +411,11 @@ mod tests {
         let direct = build(&headers, &stamp, 100);
         let routed = build(&Headers { via: Some(router), ..headers }, &stamp, 100);
         assert_eq!(routed[..6], router.0);
-        assert_eq!(routed[6..], direct[6..], "a routed frame differs in more than its MAC destination");
+        assert_eq!(
+            routed[6..],
+            direct[6..],
+            "a routed frame may differ from a direct one only in its MAC destination"
+        );
         let Parsed::Data(arrival) = parse(&routed, 100) else { panic!("the frame is not data") };
         assert_eq!((arrival.dst, arrival.stamp), (router, stamp));
         let ip = Ipv4Packet::new(&routed[ETHERNET..]).unwrap();

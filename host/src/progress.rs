@@ -7,7 +7,7 @@ pub struct Progress {
     /// Received data frames, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
-    /// Flag: 1 when all streams are complete.
+    /// Flag: 1 when all streams are sent completely.
     pub all_sent: Counter,
 }
 

@@ -22,7 +22,7 @@ impl RateGate {
         self.keep(now, changed);
     }
 
-    /// Returns the classes whose rate limits forbid them to send yet.
+    /// Returns the classes that must wait at `now` because of their rate limits (GFC).
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
         let over = self.kept.expire(now);
         self.keep(now, over);
@@ -32,7 +32,7 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the rate limit of `class`. An expired limit counts until the next call of [`RateGate::slowed`].
+    /// Returns the rate limit of `class`. A limit expires only at a call of [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(
             gate.slowed(Nanos(51_200)),
             ClassSet::NONE,
-            "a class is limited although its rate limit expired"
+            "a class may send once its rate limit has expired"
         );
     }
 }

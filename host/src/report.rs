@@ -71,7 +71,7 @@ pub struct ReceivedStream {
     pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    /// Frames that arrived too late to be distinguished from repetitions.
+    /// Frames so late that the receiver cannot tell whether they are repetitions.
     pub beyond_window: u64,
     pub bytes: u64,
     pub mbps: f64,
@@ -82,7 +82,7 @@ pub struct ReceivedStream {
     /// Frames by their PCP at receipt, or under `untagged`.
     pub pcp: BTreeMap<String, u64>,
     pub dscp: BTreeMap<String, u64>,
-    /// Frames with the ECN mark "congestion experienced" (CE).
+    /// Frames with the ECN mark CE (congestion experienced).
     pub congested: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows: Option<FlowReport>,
@@ -92,7 +92,7 @@ pub struct ReceivedStream {
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
-    /// Flows not tracked, because too many others were incomplete.
+    /// Flows whose completion was not tracked, because too many others were incomplete.
     pub untracked: u64,
     pub completion_ns: Distribution,
     pub by_size: Vec<FlowBucket>,
@@ -100,7 +100,7 @@ pub struct FlowReport {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
-    /// Upper limit of the sizes in bytes (exclusive); `None` for the last range.
+    /// Exclusive upper limit of flow sizes in bytes; `None` for the last range.
     pub below_bytes: Option<u32>,
     pub completion_ns: Distribution,
 }
@@ -155,7 +155,7 @@ pub struct UnsortedReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
     pub counters: BTreeMap<String, u64>,
-    /// Sum of `counters` without `rx_too_long`; several counters may include the same frame.
+    /// Sum of `counters` except `rx_too_long`; a frame may be in several counters.
     pub total: u64,
     /// Counters that could not be read, and may therefore hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -233,13 +233,13 @@ impl ReceivedStream {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the last frame's arrival time, if `count` different frames have arrived.
+    /// Returns the last frame's arrival time if `count` different frames have arrived, and at least one.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost`, given the sender's number of frames.
+    /// Corrects `sent` and `lost`, given the number of `frames` that the sender reports.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn settled_report_counts_last_frames_and_streams_as_lost() {
+    fn corrected_report_counts_missing_frames_and_streams_as_lost() {
         let mut reports = [host(1, "a"), host(2, "b"), host(3, "c")];
         reports[0].sent = vec![sent(0, "b", 10), sent(1, "b", 5), sent(2, "c", 0)];
         let came = ReceivedStream {
@@ -442,7 +442,7 @@ mod tests {
         let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
         let completed = [of(10, 0), of(9, 0), of(10, 1), of(11, 1), of(0, 0)].map(|of| of.completed(10));
         assert_eq!(completed, [Some(Nanos(7)), None, None, Some(Nanos(7)), None]);
-        assert_eq!(of(0, 0).completed(0), None, "an empty stream has a completion time");
+        assert_eq!(of(0, 0).completed(0), None, "a stream without frames must have no completion time");
     }
 
     #[test]

@@ -9,7 +9,6 @@ const FLOWS_ACTIVE_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     Since(Nanos),
-    /// The next frame is due at this time at the earliest.
     At(Nanos),
     Over,
 }
@@ -56,7 +55,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates a stream's schedule, which after a delay catches up for at most `catch_up`.
+    /// Creates a stream's schedule. After a delay, it catches up at most the frames due in the time `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_pattern_serves_flows_alternately_to_last_byte() {
+    fn flow_pattern_sends_flows_round_robin_to_last_byte() {
         let sizes = Sizes::parse("100 20\n10000 100", Between::Linear).unwrap();
         let stream = Stream {
             pattern: Pattern::Flows { sizes, seed: 3 },

@@ -53,10 +53,10 @@ pub struct SenderSettings {
     pub address: MacAddr,
     pub id: u16,
     pub line: BitRate,
-    /// Maximum time that streams catch up after the host itself was late.
+    /// Limit: after a delay of the host, streams catch up at most the frames due in this time.
     pub catch_up: Nanos,
     pub end_markers: u8,
-    /// Settings of rate limiters; with them, every stream has a rate limiter and a CN-TAG.
+    /// Settings of rate limiters. With `None`, streams have neither rate limiter nor CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -81,7 +81,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Rank of a stream; the lowest sends first. Streams with a rate, the longest waiting first, precede the others.
+/// Rank of a stream; the lowest sends first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -95,8 +95,7 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream's flow. If a stream's flows have different source ports, they cannot
-    /// be paused one by one.
+    /// Key by which a switch identifies the stream's flow. Its flows with other source ports cannot be paused singly.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
@@ -368,7 +367,7 @@ mod tests {
                     sender.send(&turn, now, &mut frame);
                     let header = Header::parse(&frame).unwrap();
                     let Parsed::Data(arrival) = parse(&header, &frame, turn.frame_len() as usize) else {
-                        panic!("the sender wrote a frame that is not data")
+                        panic!("the sender must write data frames only")
                     };
                     let (stamp, began) = (arrival.stamp, sender.sent().nth(turn.stream).unwrap().first);
                     assert_eq!((stamp.sender, stamp.sent), (7, if stamp.end { began } else { now }));
@@ -401,7 +400,7 @@ mod tests {
     fn stream_slowed_by_cnms_yields_line_to_others() {
         let qcn = ReactionSettings { decrease_divisor: 64, decrease_percent_max: 50, ..Default::default() };
         let mut sender = sender_with(&["size=105", "size=105"], Some(qcn));
-        assert!(!sender.notified(T0, 2, 63), "a CNM for a missing stream was accepted");
+        assert!(!sender.notified(T0, 2, 63), "a CNM for a missing stream must be rejected");
         for _ in 0..2 {
             assert!(sender.notified(T0, 1, 63)); // half, then half of that: 250 Mb/s
         }
@@ -442,12 +441,12 @@ mod tests {
             assert_eq!(
                 (sent.len(), next),
                 (1, Choice::Wait(at(1_001))),
-                "number of frames that a stream sent after its pause"
+                "right after a pause, the stream must send a single frame, although its host slept"
             );
             assert_eq!(
                 drain(&mut sender, at(1_010), again).0.len(),
                 10,
-                "number of frames by which the stream caught up after the pause"
+                "a host that wakes 10 us after its last frame must send the 10 frames of 1 us due since then"
             );
         }
     }

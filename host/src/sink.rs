@@ -66,7 +66,7 @@ pub struct Incoming {
     /// Number of sent frames, from an end marker; `None` before one arrives.
     pub total: Option<u64>,
     pub first: Nanos,
-    /// Bytes on the line of the first frame, left out of rates.
+    /// Bytes of the first frame with FCS, preamble and gap, which rates leave out.
     pub first_line_bytes: Bytes,
     pub first_payload: Bytes,
     pub last: Nanos,
@@ -88,7 +88,7 @@ pub struct FlowsReceived {
 }
 
 impl Sink {
-    /// Creates a sink, which accepts other addresses' frames if `promiscuous`.
+    /// Creates a sink, ready from `ready` on. If `promiscuous`, it also accepts frames to other addresses.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -280,7 +280,7 @@ impl FlowsReceived {
         }
     }
 
-    /// Returns whether the flow can be tracked. A flow refused at its first frame is never tracked.
+    /// Returns whether the flow can be tracked. A flow without room at its first frame is never tracked.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
@@ -303,7 +303,7 @@ pub fn rate(bytes: Bytes, span: Nanos) -> f64 {
 }
 
 fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX, LATENCY_DIGITS).expect("the histogram's bounds are invalid")
+    Histogram::new_with_bounds(1, LATENCY_MAX, LATENCY_DIGITS).expect("the histogram's bounds must be valid")
 }
 
 #[cfg(test)]
@@ -364,16 +364,17 @@ mod tests {
         assert!(stream.latency.equivalent(stream.latency.min(), 1000));
         assert!(stream.latency.equivalent(stream.latency.max(), 4000));
         assert_eq!(stream.payload, Bytes(3 * (101 - 42)));
-        assert!((stream.line_rate() - 1e9).abs() < 1.0, "line rate of 3 x 125 bytes in 3 us");
+        assert!((stream.line_rate() - 1e9).abs() < 1.0, "the line rate must be 3 x 125 bytes in 3 us");
         assert!(
             (stream.payload_rate() - 2.0 * 59.0 * 8e9 / 3000.0).abs() < 1.0,
-            "payload rate of 2 x 59 bytes in 3 us"
+            "the payload rate must be 2 x 59 bytes in 3 us"
         );
     }
 
     #[test] // proves: traffic
     fn frames_sent_before_sink_start_count_as_missed() {
-        // Frame 5 is sent 3000 ns after frame 0. At its arrival, the sink has been ready for `watched` ns.
+        // Frame 5 is sent 3000 ns after frame 0. When frame `sequence` arrives first, the sink has been ready for
+        // `watched` ns.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
@@ -382,7 +383,7 @@ mod tests {
             assert_eq!(
                 sink.streams()[0].missed_at_start(),
                 0,
-                "frames count as missed before the end marker arrived"
+                "no frame may count as missed before the end marker arrives"
             );
             receive(&mut sink, ready.0 + 20_000, ADDRESS, &Stamp { end: true, ..stamp(8) });
             assert_eq!(sink.streams()[0].missed_at_start(), missed, "{watched}");
@@ -450,7 +451,7 @@ mod tests {
         assert_eq!(
             (flows.incomplete(), flows.untracked()),
             (FLOWS_MAX - 1, 1),
-            "a flow is tracked although its first frame was refused"
+            "a flow without room at its first frame must stay untracked"
         );
         flows.receive(Nanos(1004), &flow(most + 1));
         assert_eq!((flows.incomplete(), flows.untracked()), (FLOWS_MAX, 1));

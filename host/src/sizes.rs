@@ -2,9 +2,9 @@
 
 use thiserror::Error;
 
-/// Maximum payload of a flow in bytes. It keeps frame numbers within 32 bits.
+/// Maximum payload of a flow in bytes, so that frame numbers fit in 32 bits.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
-/// Size in bytes: if all flows of a file are smaller, its sizes are probably in packets.
+/// Limit in bytes: if all flows of a file are smaller, its sizes are probably in packets.
 pub const BYTES_LIKELY: u64 = 64;
 
 const QUOTED_MAX: usize = 60;
@@ -113,7 +113,7 @@ impl Sizes {
         self.between
     }
 
-    /// Returns the size in bytes below which the share `share` (0 to 1) of all flows lies.
+    /// Returns the flow size in bytes that the share `share` (0 to 1) of all flows does not exceed.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {
@@ -132,7 +132,7 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Returns the mean of `cost` over all flow sizes in bytes, integrated numerically.
+    /// Returns the mean of `cost(size in bytes)` over all flow sizes, integrated numerically.
     pub fn mean_of(&self, cost: impl Fn(u64) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several for each row, each evaluated at its middle
         let share = |step| (f64::from(step) + 0.5) / f64::from(STEPS);

@@ -25,19 +25,19 @@ pub struct Stream {
     /// ECN bits: 0 is not capable, 1 is ECT(1), 2 is ECT(0).
     pub ecn: u8,
     pub dst: MacAddr,
-    /// MAC address of the next router; `None` if the stream is not routed.
+    /// MAC address of the first router; `None` if the stream is not routed.
     pub via: Option<MacAddr>,
     /// Source MAC address; `None` means the host's address.
     pub src: Option<MacAddr>,
-    /// UDP source port; `None` means 49152 plus the stream's number, and another port for each flow.
+    /// UDP source port. `None` means 49152 plus the stream's number; with flows, a different port for each.
     pub source_port: Option<u16>,
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544), 64 to 9018, or four more with a tag; in a stream of flows, the maximum
-    /// frame size.
+    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, with a VLAN tag 68 to 9022. With flows, the maximum size,
+    /// at least 128 (132).
     pub size: u32,
     /// Rate on the line (FCS, preamble and gap included); `None` means line rate.
     pub rate: Option<BitRate>,
-    /// Maximum number of frames, or of flows in a stream of flows.
+    /// Maximum number of frames (with flows, of flows).
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
     pub start: Nanos,
@@ -327,7 +327,10 @@ fn read_flow_sizes(name: &str) -> Result<Sizes, String> {
     }
     let text = read_text(name.as_ref(), FLOW_SIZES).map_err(|error| {
         let names = Sizes::names().collect::<Vec<_>>().join(", ");
-        format!("flows must be {names} or a readable file; the file cannot be read: {}", error.why)
+        format!(
+            "flows must be {names} or the path of a readable file; this file cannot be read: {}",
+            error.why
+        )
     })?;
     let sizes = Sizes::parse(&text, Between::Linear).map_err(|error| error.to_string())?;
     match sizes.at(1.0) {

@@ -30,7 +30,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Records an arrival. Returns whether it is certainly the first with this number.
+    /// Records an arrival. Returns whether it is certainly the first arrival with this number.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_tracker_window_may_be_duplicates() {
+    fn number_below_tracker_window_is_not_known_to_be_new() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));

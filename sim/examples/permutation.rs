@@ -40,7 +40,7 @@ fn main() {
     parts.sort_by(|one, other| ns_per_hop(&[*one]).total_cmp(&ns_per_hop(&[*other])));
     let hops = fabric.tally().hops - before.hops;
     let events = fabric.tally().events - before.events;
-    assert_eq!(fabric.missing(), 0, "the pool has frames that are at no node and on no link");
+    assert_eq!(fabric.missing(), 0, "each frame of the pool must be at a node or on a link");
     println!(
         "{{\"k\":{k},\"hosts\":{},\"hops_per_s\":{:.0},\"events_per_s\":{:.0},\"peak_mb\":{:.0},\"ns_per_hop\":{:.1},\
          \"ns_per_hop_quiet\":{:.1},\"trace_hash\":\"{:016x}\",\"simulated_us\":{:.0},\"warm_up_s\":{warm_up_s:.2}}}",

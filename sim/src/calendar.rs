@@ -44,7 +44,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Order by node (place), then by time. The value is the [reach](crate::Fabric::reach).
+    /// Order by node (place), then by time. The value is the minimum time until an event affects another node.
     ByPlace(Picos),
 }
 
@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(
                 events(&ends[19..], &[Taken::ByPlace]),
                 events(&ends[19..], &[Taken::ByTime]),
-                "in a single turn, events differ between the orders"
+                "in a single run, both orders must give each node the same events"
             );
             let any = |end: &u64| match end % 3 {
                 0 => Taken::ByTime,
@@ -376,14 +376,14 @@ mod tests {
             assert_eq!(
                 events(&ends, &turns),
                 by_time,
-                "seed {seed}: events differ if the order changes between turns"
+                "seed {seed}: a change of order between runs must not change events"
             );
             assert!(by_time.iter().all(|events| events.is_sorted_by_key(|entry| entry.time())));
         }
     }
 
     #[test]
-    fn turn_in_bipartite_fabric_spans_two_minimum_link_delays() {
+    fn lookahead_in_bipartite_fabric_is_two_minimum_link_delays() {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));
@@ -400,11 +400,11 @@ mod tests {
             }
             (turns, foretold)
         };
-        assert_eq!(turns(Parted::Not), (100, 0), "number of turns of a single part");
+        assert_eq!(turns(Parted::Not), (100, 0), "a single part must run once per minimum link delay");
         assert_eq!(
             turns(Parted::OnTwoSides),
             (101, 100),
-            "number of turns, and of turns that place_after predicted"
+            "two sides must run alternately for two minimum link delays, as place_after predicts"
         );
     }
 }

@@ -30,7 +30,8 @@ const END: Picos = Picos(Picos::NEVER.0 - 1);
 
 const EVENTS_WANTED: u64 = 16;
 
-/// Running simulation, generic over the switches and hosts ([`Node`]).
+/// Running simulation, generic over the switches and hosts ([`Node`]). Methods panic if a switch, host or link end does
+/// not exist.
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
     net: Net,
@@ -52,7 +53,7 @@ struct Visit {
 #[allow(missing_docs)] // the names say it
 pub struct Tally {
     pub events: u64,
-    /// Frames that reached the end of a link, MAC control included.
+    /// Frames that reached the end of a link, MAC control frames included.
     pub hops: u64,
 }
 
@@ -88,14 +89,14 @@ impl Fabric {
         fabric
     }
 
-    /// Starts a flow at a host. Panics if the host does not exist, or still has frames of another flow to send.
+    /// Starts a flow at a host. Panics if the host still has frames of another flow to send.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.at_host(host, |at, net| at.begin(host, flow, net));
     }
 }
 
 impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
-    /// Installs the routing tables of the fabric's `plan`. Panics if one of its switches does not exist.
+    /// Installs the routing tables of the fabric's `plan`.
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {
@@ -107,7 +108,7 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
     /// Applies new settings to a running switch; its forwarding tables stay.
     ///
     /// `plan` and `seed` must be the fabric's. Settings that cannot change at run time (see [`Revision`]) must be
-    /// equal. Packet memory must suffice for old and new settings together. Panics if the switch does not exist.
+    /// equal. Packet memory must suffice for old and new settings together.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let settings = Box::new(complete_settings(plan, seed, switch, settings));
         self.at_dataplane(switch, |node, net| node.request(Request::Revise(settings), net));
@@ -115,7 +116,7 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
 
     /// Stops a switch after it has sent XON, and starts another in its place at `begins`. Frames inside the old switch,
     /// or arriving before `begins`, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed` must
-    /// be the fabric's. Panics if the switch does not exist.
+    /// be the fabric's.
     pub fn restart(
         &mut self,
         plan: &Plan,
@@ -128,8 +129,7 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
         self.at_dataplane(switch, |node, net| node.request(Request::Restart(settings, begins), net));
     }
 
-    /// Calls a function that may change a switch, except in a scheduled fabric, which has no dataplane. Panics if the
-    /// switch does not exist.
+    /// Calls a function that may change a switch; does nothing in a scheduled fabric, which has no dataplane.
     pub fn at_dataplane(&mut self, switch: u32, done: impl FnOnce(&mut SwitchNode, &mut Net)) {
         if let Some(node) = self.switches[switch as usize].dataplane() {
             done(node, &mut self.net);
@@ -214,17 +214,17 @@ impl<S: Node, H: Node> Fabric<S, H> {
         &self.hosts
     }
 
-    /// Calls a function that may change a host, and returns its result. Panics if the host does not exist.
+    /// Calls a function that may change a host, and returns its result.
     pub fn at_host<T>(&mut self, host: u32, done: impl FnOnce(&mut H, &mut Net) -> T) -> T {
         done(&mut self.hosts[host as usize], &mut self.net)
     }
 
-    /// Calls a function that may change a switch, and returns its result. Panics if the switch does not exist.
+    /// Calls a function that may change a switch, and returns its result.
     pub fn at_switch<T>(&mut self, switch: u32, done: impl FnOnce(&mut S, &mut Net) -> T) -> T {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// Takes a link down or up; frames in flight on it are lost when it goes down. Panics if no link ends at `at`.
+    /// Takes a link down or up; frames in flight on it are lost when it goes down.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
         let other = self.net.links.back(one);
@@ -241,14 +241,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Drops the frames from one end of a link for whose first bytes `loses` returns true. Panics if no link ends at
-    /// `from`.
+    /// Drops the frames from one end of a link for whose first bytes `loses` returns true.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
         self.net.links.lose(link, Box::new(loses));
     }
 
-    /// Applies faults to MAC control frames from one end of a link. Panics if no link ends at `from`.
+    /// Applies faults to MAC control frames from one end of a link.
     pub fn harm_control(&mut self, from: At, faults: ControlFaults, seed: Seed) {
         let end = self.end(from);
         let stream =
@@ -262,7 +261,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.fault_counts()
     }
 
-    /// Yields the fault counters of each faulty link direction, with its sending end.
+    /// Yields the fault counters of each faulty link direction, by its sending end.
     pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
@@ -312,8 +311,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns the longest time by which one node can be processed ahead of others: two to eight
-    /// [reaches](Fabric::reach).
+    /// Returns the maximum simulated time by which one node can be ahead of others: two to eight times the
+    /// [reach](Fabric::reach).
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
@@ -354,7 +353,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         true
     }
 
-    /// Processes and returns the next event, if due by `end`.
+    /// Processes the next event if it is due by `end`, and returns it.
     pub fn step(&mut self, end: Picos) -> Option<FabricEvent> {
         let next = self.take_by_time(end)?;
         self.happen(next);
@@ -456,8 +455,8 @@ impl FirstLinks {
     }
 }
 
-/// Returns the width of a calendar bucket in picoseconds, as a power of two. All buckets cover three times the sum of a
-/// long frame's time and the largest delay: a neighbor may be two such sums behind.
+/// Returns the base-2 logarithm of a calendar bucket's width in picoseconds. All buckets cover three times the sum of a
+/// long frame's time and the largest delay: frames arrive one sum later, at a neighbor up to two behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

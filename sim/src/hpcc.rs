@@ -44,7 +44,7 @@ pub struct Imported {
     pub nodes: Nodes,
     /// Sending ends of lossy links, each with its share of lost frames (0 to 1).
     pub lossy: Vec<(At, f64)>,
-    /// Messages about parts of the file that the plan lacks.
+    /// Messages about parts of the file that the plan leaves out.
     pub notes: Vec<String>,
 }
 
@@ -224,7 +224,9 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let all = nodes.hosts.iter().chain(&nodes.switches);
     if let Some(id) = all.filter(|node| node.interfaces.is_empty()).map(|node| node.id).min() {
         let besides = if header.nvlink > 0 { " besides NVLink" } else { "" };
-        return Err(tokens.wrong(format!("node {id} has no link{besides}")));
+        return Err(
+            tokens.wrong(format!("node {id} has no link{besides}; each host and switch must have one"))
+        );
     }
     let graph = edges.graph().map_err(|error| tokens.wrong(error.to_string()))?;
     let plan = graph.plan(build);
@@ -354,14 +356,17 @@ mod tests {
         );
         let flow = |from: u32| flows(&format!("1\n{from} 3 3 100 1000 2\n"), &made.nodes);
         assert!(flow(0).is_ok());
-        let error = flow(5).expect_err("an NVLink switch sends a flow").to_string();
+        let error = flow(5).expect_err("an NVLink switch must not send flows").to_string();
         assert_eq!(error, "line 2: node 5 is a switch; only hosts send and receive flows");
         let alone = read("3 2 1 0 2 H20\n2\n0 2 2400Gbps 0ms 0\n1 2 2400Gbps 0ms 0\n");
-        assert_eq!(alone.err().as_deref(), Some("line 4: node 0 has no link besides NVLink"));
+        assert_eq!(
+            alone.err().as_deref(),
+            Some("line 4: node 0 has no link besides NVLink; each host and switch must have one")
+        );
     }
 
     #[test]
-    fn topology_note_names_links_beyond_announced_number() {
+    fn note_counts_links_beyond_number_in_topology_file() {
         let more = read(&format!("{TOPOLOGY}0 1 25Gb/s 500ns 0\nnumber of a link's ends: a and b\n"));
         assert_eq!(
             more.expect("the topology is invalid").notes,
@@ -408,6 +413,6 @@ mod tests {
         let many = why(&format!("4004 4 4000\n4000 4001 4002 4003\n{hosts}"));
         assert_eq!(many, "line 259: node 4000 has more than 256 links");
         let few = why(&format!("4 1 2\n0\n1 0 {line}2 0 {line}"));
-        assert_eq!(few, "line 4: node 3 has no link");
+        assert_eq!(few, "line 4: node 3 has no link; each host and switch must have one");
     }
 }

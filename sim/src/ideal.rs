@@ -14,11 +14,12 @@ use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
 const UNUSED: u32 = 64;
-/// Mean frame size in bytes, by which lossy classes get packet slots.
+/// Mean frame size in bytes, assumed for the number of packet slots of lossy classes.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
-/// Ideal switch whose ports all have the same line.
+/// Ideal switch whose ports all have the same line. Methods panic if a line is above 1.6 Tb/s, or longer than 20,000
+/// km.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ideal {
@@ -32,22 +33,20 @@ impl Ideal {
         Ideal { line }
     }
 
-    /// Returns a port's headroom for class 3. Panics if the line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns a port's headroom for class 3.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();
         self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns the switch's settings. XON is the bytes that a peer may send until it reacts, XOFF twice as much. Panics
-    /// if the line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns the switch's settings. XON is the bytes that a peer may send until it reacts, XOFF twice as much.
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns the settings of an ideal switch with a port per line, and packet memory for the `lossy` classes. Panics
-    /// if a line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns the settings of an ideal switch with a port per line, and packet memory for the `lossy` classes.
     #[must_use]
     pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
         kind(&Ideal::configured(lines), lossy)

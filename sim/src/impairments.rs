@@ -11,18 +11,18 @@ pub struct Impairments {
 }
 
 impl Impairments {
-    /// Blocks the whole driver until the given time.
+    /// Blocks the whole driver until `until`.
     pub fn stall(&mut self, until: Nanos) {
         self.looks_from = self.looks_from.max(until);
     }
 
-    /// Blocks transmission at a port until the given time.
+    /// Blocks transmission at `port` until `until`.
     pub fn refuse(&mut self, port: PortId, until: Nanos) {
         let from = self.sends_from.entry(port).or_default();
         *from = (*from).max(until);
     }
 
-    /// Withholds completions of sent frames until the given time.
+    /// Withholds completions of sent frames until `until`.
     pub fn complete_late(&mut self, until: Nanos) {
         self.completes_from = self.completes_from.max(until);
     }
@@ -33,7 +33,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns whether a stall blocks the driver, or ends at `now`: a poll is then already scheduled.
+    /// Returns whether a stall blocks the driver or ends at `now`, so that a poll is already scheduled.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from

@@ -26,7 +26,7 @@ struct Link {
 
 const _: () = assert!(
     size_of::<Link>() == 24,
-    "a link exceeds 24 bytes: keep it small, because a switch reads many at once"
+    "a link must have 24 bytes: keep it small, because a switch reads many at once"
 );
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Links {
                 port_out: from.port,
                 may_go_wrong: false,
                 line,
-                back: LinkId(count(back.expect("a link has no reverse direction"))),
+                back: LinkId(count(back.expect("each link must have a reverse direction"))),
                 on_its_way: Chain::EMPTY,
             }
         };

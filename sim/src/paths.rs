@@ -3,7 +3,7 @@ use xoff_wire::units::PortId;
 use crate::plan::{At, Plan};
 
 impl Plan {
-    /// Returns each switch's lowest-numbered port on a shortest path to a host; `None` without a path.
+    /// Returns, for each switch, its lowest-numbered port on a shortest path to a host; `None` without a path.
     #[must_use]
     pub fn ways_to(&self, host: u32) -> Vec<Option<PortId>> {
         let switches = self.switches() as usize;

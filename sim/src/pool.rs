@@ -16,11 +16,11 @@ const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Bytes up to the UDP or TCP ports over IPv4, which must be in a cell's first cache line.
+/// Length up to the UDP or TCP ports over IPv4, which must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Bytes at a frame's start that enter the event hash: addresses and sequence numbers.
+/// Bytes at a frame's start that enter the hash of events: addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -100,7 +100,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame with all its bytes. If a cell is too small for them, switches cannot insert tags.
+    /// Adds a frame with all its bytes. If they are more than 128, switches cannot insert tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {
@@ -146,7 +146,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// Returns a frame's first bytes, or all that the pool stores.
+    /// Returns a frame's stored bytes: the first ones, or all after [`Pool::add_whole`].
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(pool.move_start(second, -4), Some(1_504));
         assert_eq!(pool.head(second).len(), 46);
         assert_eq!(pool.move_start(second, 4), Some(1_500));
-        assert_eq!(pool.move_start(second, 43), None, "removed bytes exceed the kept bytes");
+        assert_eq!(pool.move_start(second, 43), None, "a frame can lose at most its stored bytes");
         assert_eq!(pool.head(second), [1; 42]);
     }
 
@@ -278,10 +278,10 @@ mod tests {
         first.into_iter().for_each(|packet| pool.free(packet));
         assert_eq!(pool.in_use(), usize::from(BLOCK) + 1);
         let third = filled(&mut pool);
-        assert!(is(&third, block(2)), "the first block is reused with a frame in it");
+        assert!(is(&third, block(2)), "a block with a frame in it must not be reused");
         pool.free(last);
         let fourth = filled(&mut pool);
-        assert!(is(&fourth, block(0)), "the empty first block is not reused");
+        assert!(is(&fourth, block(0)), "the empty first block must be reused");
         [second, third, fourth].into_iter().flatten().for_each(|packet| pool.free(packet));
         assert_eq!(pool.in_use(), 0);
         let [one, other] = [60, 61].map(|len| pool.add(&[], len));
@@ -310,10 +310,10 @@ mod tests {
             assert_eq!(
                 pool.move_start(packet, -most - 1),
                 None,
-                "the bytes added to a frame exceed the room of its cell"
+                "a frame can gain at most the room in its cell"
             );
             assert_eq!(pool.move_start(packet, 100), Some(1_400));
-            assert_eq!(pool.move_start(packet, 29), None, "removed bytes exceed the kept bytes");
+            assert_eq!(pool.move_start(packet, 29), None, "a frame can lose at most its stored bytes");
             assert_eq!(pool.move_start(packet, -100), Some(1_500));
             pool.head_mut(packet)[..100].fill(7);
             assert_eq!(pool.head(packet), [7; HEAD]);
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(
             (pool.long.len(), pool.in_use()),
             (2, 0),
-            "wrong number of free or used cells after all frames were freed"
+            "freed frames must leave two buffers for long frames, and no used cell"
         );
     }
 }

@@ -3,7 +3,7 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Bit in the number of a slot whose frame was sent, but is not yet completed by the driver.
+/// Bit in the slot number of a sent frame that the driver has not yet completed.
 const SENT: u32 = 1 << 31;
 
 #[derive(Debug)]

@@ -46,8 +46,8 @@ pub struct SwitchNode {
 pub struct SlotCounts {
     pub data: u32,
     pub control: u32,
-    /// Receive ring size of each port in frames, a limit of arrivals while the driver is blocked; without entry no
-    /// limit.
+    /// Receive ring size of each port: maximum number of frames that wait while the driver is blocked. Without entry,
+    /// no limit.
     pub rings: Arc<[u32]>,
 }
 

@@ -1,5 +1,5 @@
-//! Like the real `xoff traffic`, the simulated program sleeps and stalls, so that received frames wait; and it hands frames
-//! to its driver in batches, which a pause then cannot stop.
+//! Host with a simulated `xoff traffic`, which sleeps and stalls like the real one, so that received frames wait. It
+//! hands frames to its driver in batches, which a pause then cannot stop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 pub struct TrafficSettings {
     pub address: MacAddr,
     pub id: u16,
-    /// Maximum time for which a delayed stream with a rate catches up.
+    /// Limit: a delayed stream with a rate catches up at most the frames due in this time.
     pub catch_up: Nanos,
     /// Settings of QCN reaction points; with them, frames carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,
@@ -44,7 +44,7 @@ pub struct TrafficSettings {
 /// Timing of the traffic program on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum sleep after received data, and before a timer expires.
+    /// Minimum sleep after received data, and until the next timer.
     pub nap: Nanos,
     /// Delay from the traffic program's wakeup until it runs.
     pub wake: Nanos,
@@ -124,7 +124,7 @@ impl TrafficHost {
 
     /// Sends a single frame before the traffic program starts. Panics if the line is busy.
     pub fn emit(&mut self, frame: &[u8], net: &mut Net) {
-        assert!(self.sending.is_empty(), "the line still carries a frame");
+        assert!(self.sending.is_empty(), "the line must be free, but it still carries a frame");
         let packet = net.pool.add_whole(frame);
         net.start(self.place, LINE, packet);
         self.sending.push_back(packet);

@@ -2,8 +2,8 @@
 //! lost.
 //!
 //! Port 0 is paused, so frames from the station at port 1 fill their queue to one byte below XOFF; then a frame of
-//! maximum length crosses the threshold. A picosecond earlier, another frame starts toward the station, and delays the
-//! pause frame. The station starts frames until the standard's last picosecond; the last frame has maximum length.
+//! maximum length crosses XOFF. A picosecond earlier, another frame starts toward the station, and delays the pause
+//! frame. The station starts frames until the standard's last picosecond; the last frame has maximum length.
 #![allow(clippy::unwrap_used)]
 
 // This file proves promises of SPECIFICATION.md: headroom
@@ -142,8 +142,8 @@ impl Case {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// Returns the time from the end of the frame that crosses XOFF until the station stops: cable, frame that started
-    /// a picosecond earlier, pause frame, cable, response.
+    /// Returns the time from the end of the frame that crosses XOFF until the station stops: cable twice, rest of the
+    /// frame that delays the pause frame, pause frame, response.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
@@ -154,8 +154,8 @@ impl Case {
         (self.window().0 - 1) / self.time_of(Bytes(1)).0
     }
 
-    /// Returns the exact headroom in bytes: frame that crosses XOFF, less the byte that reaches XOFF; bytes sent in the
-    /// window, without preambles and gaps; last frame.
+    /// Returns the exact headroom in bytes, the sum of: frame that crosses XOFF, less the byte that reaches XOFF; bytes
+    /// sent in the window, without preambles and gaps; last frame.
     fn exact(self) -> u64 {
         let frames = self.behind().div_ceil(Bytes::on_line(LONGEST).0);
         let longest = Bytes::of_frame(LONGEST).0;
@@ -183,8 +183,8 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Frames of maximum length follow those of `lens`. At `delaying`, another frame starts toward the station, and delays
-/// the pause frame.
+/// Runs a case: the station sends frames of the lengths `lens`, then of maximum length. At the time `delaying`, another
+/// frame starts toward the station.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));

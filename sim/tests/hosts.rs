@@ -144,7 +144,7 @@ fn host_hands_frames_to_driver_up_to_commit_limit() {
     assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
 }
 
-/// The host sleeps 50 us from the end of a frame on, 1,230 ns after its start.
+/// The host naps 50 us from the end of each frame on. A frame takes 1,230 ns.
 #[test]
 fn napping_host_sends_when_its_nap_ends() {
     let nap = Nanos::from_micros(50);
@@ -238,7 +238,7 @@ fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
 }
 
 /// Two hosts receive a frame every 12,304 ns. One polls at once; the other after its wakeup delay of 30 us, then every
-/// 80 us, as it naps for 50 us.
+/// 80 us (a nap of 50 us and the delay).
 #[test]
 fn receiving_host_polls_after_wakeup_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);

@@ -304,8 +304,8 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// Headroom also covers the peer response, two maximum frames, and the commit limit. These hosts need almost 4 us less,
-/// so frames are lost only by a stall 4 us beyond the budget.
+/// Headroom also covers the peer response, two maximum frames, and the commit limit. These hosts leave almost 4 us of
+/// it unused, so only a stall 4 us beyond the budget loses frames.
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -343,7 +343,7 @@ fn frame_already_on_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The frame on the line ends after 122 ns. The block of the line ends after 100 ns, when another frame already waits.
+/// The frame on the line ends after 122 ns, the block of the line after 100 ns, when another frame already waits.
 #[test]
 fn line_block_that_ends_during_a_frame_delays_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());

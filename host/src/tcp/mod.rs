@@ -1,11 +1,11 @@
 //! TCP endpoints as state machines, without socket and clock: a driver passes in the time and received segments.
 //!
 //! ```text
-//! Sender ----- Transmission, as TcpFrame ----> Receiver
+//! Sender ----- Transmission, as TcpHeader ---> Receiver
 //! scoreboard      (data, window, CWR)          reassembly
 //! rtt, control                                 delayed acknowledgements
 //!   ^                                             |
-//!   +--- Ack, as TcpFrame (blocks, ECE) ----------+
+//!   +--- Ack, as TcpHeader (blocks, ECE) ---------+
 //! ```
 //!
 //! Endpoints count in segments of the maximum segment size, from zero; only [`wire`] counts bytes. Data flow in one direction.

@@ -24,8 +24,8 @@ impl Blocks {
         }
     }
 
-    /// Returns whether the first block reports a segment received twice (RFC 2883): it is below `next`, or part of the
-    /// second block.
+    /// Returns whether the first block reports a segment received twice (RFC 2883): it begins below `next`, or is part
+    /// of the second block.
     #[must_use]
     pub fn has_duplicate(&self, next: u32) -> bool {
         match self.as_slice() {
@@ -75,7 +75,7 @@ pub struct Arrival {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     expected: u32,
-    /// Disjoint blocks of segments after `expected`, the latest last.
+    /// Disjoint blocks of segments received after `expected`, the most recent last.
     blocks: Vec<(u32, u32)>,
     pending: u32,
     quick: u32,
@@ -147,8 +147,8 @@ impl Receiver {
         (self.due <= now && self.pending > 0).then(|| self.acknowledge(settings, None))
     }
 
-    /// Updates the echo of marks. With DCTCP (RFC 8257 section 3.2), a change between marked and unmarked segments
-    /// first acknowledges the earlier segments.
+    /// Updates the echo of congestion marks. With DCTCP (RFC 8257 section 3.2), returns an acknowledgement of the
+    /// earlier segments when marks begin or end.
     fn note_mark(&mut self, settings: &TcpSettings, arrival: &Arrival) -> Option<Ack> {
         if self.is_dctcp {
             let first = (arrival.is_marked != self.echoes && self.pending > 0)
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(take(0), (false, Some((6, 100, vec![(0, 1), (9, 10)]))));
     }
 
-    /// RFC 2883 section 4.
+    /// RFC 2883 section 4 (duplicate SACK).
     #[test]
     fn duplicate_segment_is_found_by_first_sack_block() {
         for (all, has_duplicate) in [
@@ -258,7 +258,8 @@ mod tests {
         assert_eq!((receiver.deadline(), receiver.expire(&settings, due)), (Nanos::NEVER, None));
     }
 
-    /// RFC 3168 repeats ECE until CWR. DCTCP acknowledges each change of marks at once, first with the old mark.
+    /// By RFC 3168, the receiver repeats ECE until CWR. With DCTCP, it acknowledges earlier segments at once when marks
+    /// begin or end.
     #[test]
     fn ecn_echo_follows_rfc_3168_and_dctcp() {
         for (control, expected) in [

@@ -73,7 +73,7 @@ mod tests {
         rtt.sample(&settings, Nanos(800));
         assert_eq!((rtt.smoothed(), rtt.timeout(&settings)), (Some(Nanos(800)), Nanos(2_400)));
         rtt.sample(&settings, Nanos(1_600));
-        // Variation: 3/4 * 400 + 1/4 * 800 = 500; smoothed: 7/8 * 800 + 1/8 * 1600 = 900.
+        // In ns: variation 3/4 * 400 + 1/4 * 800 = 500, smoothed 7/8 * 800 + 1/8 * 1600 = 900, time-out 900 + 4 * 500.
         assert_eq!((rtt.smoothed(), rtt.timeout(&settings)), (Some(Nanos(900)), Nanos(2_900)));
         let backed_off = [(); 6].map(|()| {
             rtt.back_off();

@@ -1,4 +1,4 @@
-//! State of each segment sent but not acknowledged cumulatively.
+//! State of each outstanding segment: sent, but not acknowledged cumulatively.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) struct Sent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) segments: u32,
-    /// Acknowledged segments that were not acknowledged selectively before.
+    /// Newly delivered segments: acknowledged, and not acknowledged selectively before.
     pub(super) fresh: u32,
     /// Sending time of the first acknowledged segment; `None` if a retransmission may have delayed the acknowledgement.
     pub(super) sent: Option<Nanos>,
@@ -29,7 +29,7 @@ pub(super) struct Scoreboard {
     first: u32,
     sent: VecDeque<Sent>,
     sacked: u32,
-    /// Duplicate acknowledgements, each of which stands for a delivered segment.
+    /// Duplicate acknowledgements without SACK; each stands for a delivered segment (RFC 6582).
     duplicates: u32,
     lost: u32,
     resent: u32,
@@ -114,7 +114,7 @@ impl Scoreboard {
             delivered.sent = None;
         }
         self.repair_from = self.repair_from.max(self.first);
-        // All but the first of these segments had caused a duplicate acknowledgement each, which counted them as
+        // Each newly acknowledged segment except the first had caused a duplicate acknowledgement, which counted it as
         // delivered (RFC 6582).
         let duplicates = self.duplicates.min(delivered.segments.saturating_sub(1));
         self.duplicates -= duplicates;
@@ -136,7 +136,8 @@ impl Scoreboard {
         self.duplicates = self.duplicates.min(self.len().saturating_sub(self.lost.max(1)));
     }
 
-    /// Returns the segment's former state if it was not yet marked.
+    /// Marks a segment as acknowledged selectively. Returns its former state; `None` if it was marked already, or is
+    /// not outstanding.
     pub(super) fn sack(&mut self, segment: u32) -> Option<Sent> {
         let sent = self.get_mut(segment).filter(|sent| !sent.is_sacked)?;
         let before = *sent;
@@ -147,7 +148,8 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Returns whether the segment or its retransmission was in flight.
+    /// Marks a segment as lost, unless it is acknowledged selectively. Returns whether it or its retransmission was in
+    /// flight.
     pub(super) fn lose(&mut self, segment: u32) -> bool {
         let Some(sent) = self.get_mut(segment).filter(|sent| !sent.is_sacked) else { return false };
         let (was_lost, was_resent) = (sent.is_lost, sent.is_resent);
@@ -158,7 +160,7 @@ impl Scoreboard {
         !was_lost || was_resent
     }
 
-    /// Takes segments that are not yet retransmitted for delayed, not lost.
+    /// Marks lost segments as delayed, that is, in flight, unless they are already retransmitted.
     pub(super) fn forget_losses(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| sent.is_lost && !sent.is_resent) {
             sent.is_lost = false;
@@ -199,7 +201,7 @@ mod tests {
         assert_eq!((board.in_flight(), board.next_repair()), (3, Some(0)));
         board.resend(0, Nanos(9));
         assert_eq!((board.in_flight(), board.next_repair()), (4, Some(1)));
-        assert!(board.lose(0), "the retransmission was not in flight");
+        assert!(board.lose(0), "the lost retransmission must have been in flight");
         assert_eq!((board.in_flight(), board.next_repair()), (3, Some(0)));
         let delivered = board.acknowledge(4, |_, _| {});
         assert_eq!(delivered, Delivered { segments: 4, fresh: 3, sent: None }, "a repair is among them");
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_the_segments_behind_the_gap_count_as_sacked() {
+    fn duplicate_acks_count_at_most_segments_behind_the_gap() {
         let mut board = Scoreboard::default();
         (0..4).for_each(|at| board.push(Nanos(at)));
         (0..9).for_each(|_| board.add_duplicate());

@@ -20,7 +20,7 @@ pub struct Transmission {
     pub is_reduced: bool,
 }
 
-/// State of a connection that the next flow on it inherits.
+/// State of an idle connection, which its next flow inherits.
 #[derive(Clone, Debug)]
 pub struct Path {
     window: u32,
@@ -55,15 +55,16 @@ pub struct Sender {
     threshold: u32,
     control: Control,
     rtt: Rtt,
-    /// Next unsent segment when the state began. An acknowledgement of all earlier segments ends the state; in
-    /// `Reducing`, it must acknowledge this segment, too, unless none is outstanding.
+    /// Next unsent segment when the state began. An acknowledgement of all segments before it ends the state. In
+    /// `Reducing`, this segment must be acknowledged, too, or none be outstanding.
     high: u32,
-    /// Next unsent segment at the last loss recovery, to which earlier segments' losses belong.
+    /// Next unsent segment when the last recovery or time-out began. Duplicate acknowledgements up to this segment
+    /// begin no other recovery (RFC 6582).
     repaired: Option<u32>,
     proportional: Proportional,
     undo: Option<Undo>,
     rack: Rack,
-    /// Maximum of outstanding segments in the current window of data, and the segment that ends it.
+    /// Maximum number of outstanding segments in the current window of data, and the first segment after this window.
     usage: (u32, u32),
     timeout_at: Nanos,
     is_reduced: bool,
@@ -72,7 +73,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates a flow's sender, on an idle connection or a new one (`None`).
+    /// Creates the sender of a flow of `segments` segments, on an idle connection, or on a new one (`None`).
     #[must_use]
     pub fn new(settings: &TcpSettings, segments: u32, now: Nanos, path: Option<Path>) -> Sender {
         let is_new = path.is_none();
@@ -141,7 +142,7 @@ impl Sender {
         self.timeouts
     }
 
-    /// In segments.
+    /// Returns the congestion window in segments.
     #[must_use]
     pub const fn window(&self) -> u32 {
         self.window
@@ -157,7 +158,7 @@ impl Sender {
         &self.control
     }
 
-    /// Returns when a timer expires, or [`Nanos::NEVER`].
+    /// Returns when the next timer expires, or [`Nanos::NEVER`].
     #[must_use]
     pub fn deadline(&self) -> Nanos {
         self.timeout_at.min(self.rack.reorder_at)
@@ -232,7 +233,7 @@ impl Sender {
         if ack.next > self.board.next() {
             return;
         }
-        // Only the SACK blocks of an acknowledgement that a later one has overtaken are new.
+        // Of an acknowledgement that arrives after a later one, only the SACK blocks are new.
         let is_old = ack.next < self.board.first();
         let is_marked = ack.is_marked && !is_old;
         let was_full = self.is_window_full();
@@ -278,12 +279,13 @@ impl Sender {
         if is_needless && (ack.next >= self.high || !self.board.has_repairs_in_flight()) {
             self.undo();
         }
-        // An advance by a retransmission proves a loss; later acknowledgements may echo reordered segments (RFC 3522).
+        // This advance proves that the loss was real. Later acknowledgements may echo old timestamps of reordered
+        // segments (RFC 3522).
         if advances && !is_needless && self.undo.is_some_and(|undo| undo.resent.is_some()) {
             self.undo = None;
         }
-        // Require an acknowledgement beyond `high`: one of exactly the segments sent before the reduction may still
-        // carry their ECE.
+        // After a reduction, require an acknowledgement beyond `high`: one up to `high` may still echo marks (ECE) of
+        // earlier segments.
         let ends = match self.state {
             State::Reducing => ack.next > self.high || self.board.len() == 0,
             State::Open => true,
@@ -333,7 +335,7 @@ impl Sender {
             *is_sent = false;
             return;
         }
-        // Reduce the threshold once per window of data, and again at a time-out after progress (RFC 5681).
+        // Reduce the threshold once per window of data, and again at a time-out after new acknowledgements (RFC 5681).
         let is_new_window = self.board.first() >= self.high;
         let reduces = match self.state {
             State::Open => true,
@@ -352,7 +354,7 @@ impl Sender {
         (self.board.first()..self.board.next()).for_each(|segment| _ = self.board.lose(segment));
     }
 
-    /// Returns whether the congestion window limits the rate, not the amount of data.
+    /// Returns whether the congestion window, not a lack of data, limits the rate.
     fn is_window_full(&self) -> bool {
         let (sent, _) = self.usage;
         if self.window < self.threshold { sent.saturating_mul(2) > self.window } else { sent >= self.window }

@@ -5,9 +5,10 @@ use super::control::Algorithm;
 /// Method to detect lost segments before the retransmission timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
-    /// Delivery time of later segments (RFC 8985, without tail loss probes). Needs selective acknowledgements.
+    /// RACK: delivery times of later segments (RFC 8985, without tail loss probes). Needs selective acknowledgements.
     Rack,
-    /// Number of duplicate acknowledgements, or of later segments acknowledged selectively.
+    /// A segment counts as lost after this number of duplicate acknowledgements, or of later segments acknowledged
+    /// selectively.
     Duplicates(u32),
     /// None: only time-outs repair losses, as in `DeTail`.
     Never,
@@ -32,7 +33,7 @@ pub struct TcpSettings {
     pub rto_initial: Nanos,
     /// Maximum retransmission time-out, including backoff.
     pub rto_max: Nanos,
-    /// Number of segments in order per acknowledgement.
+    /// Number of segments received in order that one acknowledgement answers.
     pub ack_every: u32,
     pub ack_delay: Nanos,
     /// Number of first segments of a flow that the receiver acknowledges one by one.

@@ -26,7 +26,7 @@ const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
-/// First sequence number of data, in both directions. The SYN has the number before it.
+/// Sequence number of the first data byte, in both directions. The SYN has the number before it.
 const DATA_FROM: u32 = 1;
 /// Window scale of the receive window (RFC 7323), in bits.
 const WINDOW_SHIFT: u32 = 9;
@@ -55,7 +55,7 @@ pub enum Kind {
     Ack,
 }
 
-/// Returns the Internet checksum over `bytes` and `others`, a sum of further 16-bit words.
+/// Returns the Internet checksum (RFC 1071) of `bytes` and further 16-bit words with the sum `others`.
 #[must_use]
 pub fn checksum(bytes: &[u8], others: u32) -> [u8; 2] {
     let words = bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
@@ -103,7 +103,7 @@ impl TcpHeader {
         }
     }
 
-    /// Returns the header of an acknowledgement, or of the answer to a SYN (`None`).
+    /// Returns the header of an acknowledgement, or of a SYN-ACK if `ack` is `None`.
     #[must_use]
     pub fn answer(
         ack: Option<&Ack>,
@@ -142,7 +142,7 @@ impl TcpHeader {
         }
     }
 
-    /// Converts the header to a data segment. `expected` is the next segment in order.
+    /// Converts the header to a data segment. `expected`, the next segment in order, resolves wrapped sequence numbers.
     #[must_use]
     pub fn arrival(&self, settings: &TcpSettings, expected: u32, is_marked: bool) -> Arrival {
         Arrival {
@@ -153,7 +153,8 @@ impl TcpHeader {
         }
     }
 
-    /// Converts the header to an acknowledgement. `first` is the first unacknowledged segment.
+    /// Converts the header to an acknowledgement. `first`, the first unacknowledged segment, resolves wrapped sequence
+    /// numbers.
     #[must_use]
     pub fn ack(&self, settings: &TcpSettings, first: u32) -> Ack {
         let at = |sequence| segment_at(sequence, settings.mss, first);
@@ -244,7 +245,7 @@ const fn sequence_of(segment: u32, mss: u32) -> u32 {
     DATA_FROM.wrapping_add(segment.wrapping_mul(mss))
 }
 
-/// Returns the segment that begins at a sequence number. Numbers wrap, so of all such segments it is the nearest to
+/// Returns the segment that begins at a sequence number. Numbers wrap, so several segments match: it is the nearest to
 /// `near`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // wraps around
 fn segment_at(sequence: u32, mss: u32, near: u32) -> u32 {

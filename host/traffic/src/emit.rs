@@ -88,7 +88,7 @@ pub struct Timing {
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set, without catching up; returns how many were sent.
+/// Sends `frames` in turn, without catching up, until `timing` ends or `stop` is set. Returns how many were sent.
 pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool) -> Result<u64, LinkError> {
     let begin = Instant::now();
     let end = timing.duration.map(|duration| begin + Duration::from_nanos(duration.0));

@@ -26,10 +26,10 @@ use xoff_xdp::sleeper::Sleeper;
 
 /// Maximum time until the host notices `stop`.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Time for which a stopped host still sends end markers and pending frames.
+/// Maximum time in which a stopped host still sends end markers, and receives pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time for which a host still receives after its last stream and the last frame.
+/// Time for which a host still receives after its last stream, and after each later data frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
@@ -39,12 +39,13 @@ pub struct HostOptions {
     pub device: String,
     /// MAC address; `None` for the interface's address.
     pub address: Option<MacAddr>,
-    /// Number of the host in its frames; `None` means the last two bytes of its MAC address.
+    /// Number of the sending host in its frames; `None` means the last two bytes of its MAC address.
     pub id: Option<u16>,
     pub line: BitRate,
-    /// Maximum duration of the run; `None`: until the last stream ends, or the host is stopped.
+    /// Maximum duration of the run. `None`: until the last stream has ended, or the host is stopped.
     pub duration: Option<Nanos>,
-    /// Time without data after which the host ends; `None` means 500 ms after its last stream.
+    /// Time without received data after which the host ends. `None`: 500 ms after its last stream; without streams,
+    /// never.
     pub linger: Option<Nanos>,
     pub obedience: Obedience,
     /// True if 802.3x PAUSE frames pause all classes; false if they are only counted.
@@ -58,9 +59,9 @@ pub struct HostOptions {
     /// True if streams send end markers. Reports corrected by [`settle`](xoff_host::report::settle) do not need them.
     pub end_markers: bool,
     pub busy: bool,
-    /// Minimum sleep under traffic. Longer sleeps process larger batches, but obey pauses later.
+    /// Minimum sleep under traffic. Longer sleeps make larger batches, but delay obedience to pauses.
     pub nap: Nanos,
-    /// Settings of rate limiters. With them, all streams have CN-TAGs; with `None`, received CNMs are only counted.
+    /// Settings of rate limiters. With `None`, streams have no CN-TAG, and received CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     pub ring: u32,
 }
@@ -220,7 +221,7 @@ impl<'fd> Run<'fd> {
             now,
             due: now,
             longest_gap: Nanos::ZERO,
-            gaps: Histogram::new_with_bounds(1, GAP_MAX.0, 2).expect("the histogram's bounds are invalid"),
+            gaps: Histogram::new_with_bounds(1, GAP_MAX.0, 2).expect("the histogram's bounds must be valid"),
             last_data: None,
             ending: None,
             interrupted: None,

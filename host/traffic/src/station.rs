@@ -1,4 +1,4 @@
-//! Interface over AF_XDP with its own frame memory, for whole frames.
+//! Network interface opened by AF_XDP, with its own memory for whole frames.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ impl Station {
         Station::with(device, ring, ReceiveChunks::Whole)
     }
 
-    /// Opens a station as [`Station::open`] does, with time stamps for [`Station::receive_stamped`].
+    /// Opens `device` as [`Station::open`] does, and has received frames time-stamped for [`Station::receive_stamped`].
     pub fn open_stamped(device: &str, ring: u32) -> Result<Station, XdpError> {
         Station::with(device, ring, ReceiveChunks::Stamped)
     }
@@ -115,7 +115,9 @@ impl Station {
             Ok(()) => self.committed += Bytes::on_line(len),
             Err(frame) => {
                 self.store.free(frame);
-                unreachable!("the port refused a frame of its own memory, or its interface was removed");
+                unreachable!(
+                    "the port must accept a frame of its own memory, unless its interface was removed"
+                );
             }
         }
     }

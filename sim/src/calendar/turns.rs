@@ -3,13 +3,8 @@
 //! The reach is the minimum time until an event affects a neighboring node, in another [part](Parts). A turn ends before an effect of
 //! another part's pending events, or of the turn's own events, can arrive.
 //!
-//! In a bipartite fabric an effect returns to its own side after two links, so a turn may span two reaches as soon as one side
-//! is one reach ahead:
-//!
-//! ```text
-//!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the
-//!   other  ======|=====|-----------|-----------|  progress of the other side
-//! ```
+//! In a bipartite fabric, an effect returns to its own side after two links, so a turn may span two reaches as soon as
+//! one side is one reach ahead.
 //!
 //! Of the parts that can take such a long turn, the last active one comes first, because its data is cached. If none
 //! can, the part with the earliest event comes first; one side's events count as one reach later.
@@ -25,7 +20,7 @@ pub(crate) struct Parts {
     least: Box<[u32]>,
 }
 
-/// Distance in links from which on all parts count as equally far. A change moves the ends of turns.
+/// Distance in links from which on all parts count as equally far. Another value changes how long parts run at a time.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -110,9 +105,12 @@ impl Turns {
     }
 
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
-        debug_assert!(reach > Picos::ZERO, "a minimum link delay of zero lets no part of the fabric run");
+        debug_assert!(
+            reach > Picos::ZERO,
+            "the minimum link delay must exceed zero: otherwise no part of the fabric can run"
+        );
         let can_begin = |part: usize| firsts[part] < end;
-        // Prefer parts that can run for three quarters of their span: sparse events rarely permit all of it.
+        // Prefer parts that can run for three quarters of their maximum time: sparse events rarely permit all of it.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));
@@ -161,7 +159,7 @@ mod tests {
         let (first, last) = (&parts.apart[0], &parts.apart[usize::from(FAR)]);
         assert!(
             first.iter().all(|links| *links == FAR),
-            "a part without a path to part 0 has a short distance"
+            "a part without a path to part 0 must have the maximum distance"
         );
         assert_eq!(last[..3], [FAR, FAR - 1, FAR - 2]);
     }
@@ -198,30 +196,30 @@ mod tests {
         assert_eq!(
             next([100, 120, 110, never], 1_000),
             Some((0, 124)),
-            "the turn does not end after the part's round trip"
+            "the turn must end after the part's round trip"
         );
         assert_eq!(
             next([100, 110, 110, never], 1_000),
             Some((0, 122)),
-            "the turn does not end one reach (minimum delay to a neighbor) after the neighbor's event"
+            "the turn must end one reach (minimum delay to a neighbor) after the neighbor's event"
         );
         assert_eq!(
             next([100, 108, 110, never], 1_000),
             Some((0, 120)),
-            "the turn does not end one reach (minimum delay to a neighbor) after the neighbor's earlier event"
+            "the turn must end one reach (minimum delay to a neighbor) after the neighbor's earlier event"
         );
         assert_eq!(
             next([109, 108, 100, never], 1_000),
             Some((2, 120)),
-            "the turn did not go to the part that is furthest behind"
+            "the part that is furthest behind must run first"
         );
-        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "the turn does not end with the run");
+        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "the turn must end with the run");
         assert_eq!(next([100, 110, 110, never], 117), Some((0, 117)));
         let far = 5 + u64::from(FAR) * REACH.0;
         assert_eq!(
             next([never, never, never, 5], 1_000),
             Some((3, far)),
-            "the turn does not end at the maximum lead of an isolated part"
+            "the turn of an isolated part must end at its maximum lead"
         );
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }

@@ -1,5 +1,4 @@
-//! DCQCN: reaction point and notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
-//! SIGCOMM 2015, section 3.1 and Algorithm 1).
+//! DCQCN: reaction point and notification point (Zhu et al., SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
 //! Fast recovery has five rounds, as in the paper's text; the paper's algorithm counts from one, and would have four.
 //! Expired timers take effect at the flow's next frame or notification.
@@ -23,7 +22,7 @@ pub struct DcqcnSettings {
     pub fast_recovery: u32,
     /// `R_AI`: rise of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: rise of the target rate once more than F rounds were begun by the timer, and more than F by bytes;
+    /// `R_HAI`: rise of the target rate per round once timer and sent bytes have begun more than F rounds each;
     /// multiplied by the smaller excess over F.
     pub hyper: BitRate,
     /// Minimum sending rate.

@@ -21,7 +21,8 @@ use crate::seed::Seed;
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 
-/// Simulated fabric, with loads and flows.
+/// Simulated fabric, with loads and flows. Constructors panic if a port has no link, or two; methods, if a flow does
+/// not exist.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
     flows: Vec<SenderFlow>,
@@ -41,12 +42,12 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Memory of an idle flow in bytes, without its timer (16 bytes) and its congestion control state.
+/// Memory of an idle flow in bytes, without its timer (16 bytes) and congestion control state.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// Builds a plan's fabric, with xoff's dataplane in every switch. Panics if a port has no link, or two.
+    /// Builds a plan's fabric, with xoff's dataplane in every switch.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -57,8 +58,8 @@ impl FlowFabric {
 }
 
 impl FlowFabric<AnySwitch> {
-    /// Builds a plan's fabric: with `scheduled`, a scheduled one, whose plan must be [`Scheduled::plan`]; with `None`,
-    /// one of xoff's dataplane. Panics if a port has no link, or two.
+    /// Builds a plan's fabric. With `scheduled`, it is a scheduled fabric, and its plan must be [`Scheduled::plan`];
+    /// with `None`, switches run xoff's dataplane.
     #[must_use]
     pub fn of_any(
         plan: &Plan,
@@ -74,7 +75,7 @@ impl FlowFabric<AnySwitch> {
 }
 
 impl<S: Node> FlowFabric<S> {
-    /// Builds a plan's fabric, with switches that a function creates. Panics if a port has no link, or two.
+    /// Builds a plan's fabric, with switches that a function creates.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -136,8 +137,8 @@ impl<S: Node> FlowFabric<S> {
         self.add_load_at(load, None)
     }
 
-    /// Adds a load whose flows each send at most at the rate `most`, headers and gaps included. Panics if a host of a
-    /// flow does not exist, or sends to itself.
+    /// Adds a load as [`FlowFabric::add_load`] does. Each of its flows sends at most at the rate `most`, headers and
+    /// gaps included.
     pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
         let tag = u16::try_from(self.loads.len()).expect("more loads than 16 bits can count");
         self.loads.push(Box::new(load));
@@ -162,7 +163,7 @@ impl<S: Node> FlowFabric<S> {
         self.new_flows = flows;
     }
 
-    /// Processes all events due by `end`. Loads that [listen](Load::listens) may add flows.
+    /// Processes all events due by `end`. Loads that react to ends of flows ([`Load::listens`]) may add flows.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_report(end) {
@@ -176,7 +177,8 @@ impl<S: Node> FlowFabric<S> {
 
     /// Runs until all flows have ended, or until `limit`; returns whether all have ended.
     ///
-    /// If no load [listens](Load::listens), it continues for one [lead](Fabric::lead), so that no node stays behind.
+    /// If no load reacts to ends of flows ([`Load::listens`]), the run continues for one [lead](Fabric::lead), so that
+    /// no node stays behind.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -217,7 +219,9 @@ impl<S: Node> FlowFabric<S> {
         for flow in ended {
             self.ended += 1;
             self.last_end = self.last_end.max(
-                self.received_by(self.sent(flow)).finish().expect("an ended flow has no completion time"),
+                self.received_by(self.sent(flow))
+                    .finish()
+                    .expect("an ended flow must have a completion time"),
             );
             let plan = self.plan(flow);
             if self.loads.get(usize::from(plan.tag)).is_some_and(|load| load.listens()) {
@@ -244,7 +248,7 @@ impl<S: Node> FlowFabric<S> {
             .map(|flow| self.record(u32::try_from(flow).expect("more flows than 32 bits can count")))
     }
 
-    /// Returns a flow's record so far. Panics if the flow does not exist.
+    /// Returns a flow's record so far.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
         let SenderFlow { host, number } = self.flows[flow as usize];
@@ -271,13 +275,13 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many different frames of a flow have arrived. Panics if the flow does not exist.
+    /// Returns how many different frames of a flow have arrived.
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
         self.received_by(self.sent(flow)).received()
     }
 
-    /// Returns how many different bytes of a flow have arrived. Panics if the flow does not exist.
+    /// Returns how many different bytes of a flow have arrived.
     #[must_use]
     pub fn received_bytes(&self, flow: u32) -> u64 {
         let sent = self.sent(flow);
@@ -285,7 +289,7 @@ impl<S: Node> FlowFabric<S> {
         (u64::from(self.received(flow)) * u64::from(payload_max)).min(sent.bytes)
     }
 
-    /// Returns the TCP sender of a flow while it sends. Panics if the flow does not exist.
+    /// Returns the TCP sender of a flow while it sends.
     #[must_use]
     pub fn tcp_sender(&self, flow: u32) -> Option<&TcpSender> {
         let SenderFlow { host, number } = self.flows[flow as usize];
@@ -305,7 +309,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate in b/s on the line that congestion control allows a flow. Panics if the flow does not exist.
+    /// Returns the rate in b/s on the line that congestion control allows a flow; `None` if it sets no rate.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))

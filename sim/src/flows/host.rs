@@ -34,11 +34,11 @@ enum Timer {
     Patience(u32),
     Resend(u32),
     Acknowledge(u32),
-    /// Flow number, and the feedback of a congestion notification, to which the flow reacts.
+    /// Delayed reaction of a flow (number) to a congestion notification with this feedback.
     React(u32, u8),
 }
 
-/// Simulated host of many flows, which obeys pauses by the same [`Gate`] as a live host.
+/// Simulated host of many flows, which obeys pauses by the [`Gate`] of real hosts.
 ///
 /// Acknowledgements and CNPs leave first, then data, in round robin over classes and flows. A hash of each flow chooses
 /// its link.

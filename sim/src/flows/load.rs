@@ -15,7 +15,7 @@ pub trait Load {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Incast queries; empty for other loads.
+    /// Returns the incast queries; empty for other loads.
     fn queries(&self) -> &[Query] {
         &[]
     }
@@ -67,7 +67,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Returns whether all answers to the query arrived, and by its deadline, if any.
+    /// Returns whether all answers have arrived, by the deadline if the query has one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

@@ -67,7 +67,7 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
-    /// Returns whether the flow is complete.
+    /// Counts a received TCP segment. Returns whether it completes the flow.
     #[inline]
     pub(super) fn take_tcp(&mut self, now: Picos, is_new: bool, is_in_order: bool) -> bool {
         let frames = self.frames;

@@ -26,7 +26,7 @@ pub(super) const TCP: u8 = 6;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// RoCEv2's opcodes, except the NAK's.
+/// Kind of a frame, as RoCEv2's opcode (except the NAK's).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -223,7 +223,7 @@ mod tests {
             let header = Header::parse(&head).expect("the first bytes are not a valid frame");
             assert_eq!((header.src, header.dst), (address(1), router));
             let packet = Packet::read(header.ether_type, header.payload(&head), 1_500);
-            let packet = packet.expect("IPv4").expect("router would not forward the packet");
+            let packet = packet.expect("IPv4").expect("a router must forward the packet");
             let [src, dst] = [1, to].map(|host| Address::V4(u32::from_be_bytes(ip(host))));
             assert_eq!((packet.src, packet.dst, packet.len, packet.hops_left), (src, dst, 1_500, 64));
         }

@@ -1,5 +1,4 @@
-//! Swift (Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020,
-//! Algorithm 1).
+//! Swift congestion control (Kumar et al., SIGCOMM 2020, Algorithm 1).
 //!
 //! Hosts acknowledge at once, so the window for endpoint delay is omitted. Senders do not know the number of hops, so
 //! the `target` has to include the paper's hop scaling.
@@ -13,7 +12,7 @@ pub struct SwiftSettings {
     pub target: Picos,
     /// ai: additive increase of the window per round trip, in frames.
     pub additive: f64,
-    /// beta: factor of the window's decrease, multiplied by the share of the delay above the target.
+    /// beta: the window decreases by beta times the share of the delay above the target.
     pub decrease: f64,
     /// Maximum share of the window that one decrease removes.
     pub decrease_max: f64,

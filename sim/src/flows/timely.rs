@@ -1,4 +1,4 @@
-//! TIMELY (Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, Algorithm 1).
+//! TIMELY congestion control (Mittal et al., SIGCOMM 2015, Algorithm 1).
 //!
 //! Each acknowledgement is a sample, so [`RoceSettings::ack_every`](super::RoceSettings::ack_every) sets the segment
 //! size (16 to 64 KB in the paper).

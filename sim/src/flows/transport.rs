@@ -16,7 +16,7 @@ pub struct HostSettings {
     pub transport: Transport,
     /// TCP settings, if some flows use TCP.
     pub tcp: Option<TcpHosts>,
-    /// Maximum payload of a frame in bytes, without TCP.
+    /// Maximum payload of a frame of flows without TCP, in bytes.
     pub payload_max: u32,
     /// Obedience of hosts to pauses of classes.
     pub obedience: Obedience,

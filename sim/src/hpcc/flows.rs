@@ -80,7 +80,10 @@ pub fn flows(text: &str, nodes: &Nodes) -> Result<ImportedFlows, ImportError> {
             match form.filter(|form| *form != of_line) {
                 None => Ok((of_line, flow(&words, of_line, nodes)?)),
                 Some(form) => {
-                    Err(format!("a flow has {} columns, but the first flow {}", words.len(), form.columns()))
+                    let (own, first) = (words.len(), form.columns());
+                    Err(format!(
+                        "a flow has {own} columns, but the first flow has {first}; all must have equally many"
+                    ))
                 }
             }
         };
@@ -211,7 +214,7 @@ mod tests {
         let forms = "allowed: 6 (HPCC: sender, receiver, class, port, bytes, start), or 5 (ConWeave: sender, \
                      receiver, class, bytes, start)";
         assert_eq!(why("1\n0 3 3 100 9 2 3"), format!("line 2: a flow has 7 columns; {forms}"));
-        let cut = "line 3: a flow has 5 columns, but the first flow 6";
+        let cut = "line 3: a flow has 5 columns, but the first flow has 6; all must have equally many";
         assert_eq!(why("2\n0 3 3 100 9 2\n0 3 3 100 9\n"), cut);
         assert_eq!(
             why("1\n32 1 3 100 9 2"),

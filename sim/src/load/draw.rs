@@ -16,7 +16,7 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Distributes a load's flows among its pairs of hosts. Each possible list of flow counts per pair is equally likely.
+/// Distributes a load's flows among its pairs of hosts. All combinations of flow counts per pair are equally likely.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);

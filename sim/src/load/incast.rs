@@ -20,8 +20,8 @@ pub struct IncastSettings {
     /// Bytes of a request; with 0, servers answer at once, without a request.
     pub question: u64,
     pub answer: Sizes,
-    /// Gap before each query of a host, after its previous query's end (start, if `is_open`). The first gap begins at
-    /// `from`.
+    /// Gap before each query of a host, from the end of its previous query (with `is_open`, its start); the first gap,
+    /// from `from`.
     pub gap: Times,
     pub is_open: bool,
     pub deadline: Option<Picos>,

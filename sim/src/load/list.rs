@@ -23,15 +23,15 @@ impl Load for Listed {
     }
 }
 
-/// Returns one flow from each host, and one to each host, drawn at random.
+/// Returns one flow per host, to the receivers of a random permutation.
 #[must_use]
 pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: Seed) -> Vec<FlowPlan> {
     let to = derangement(hosts, seed);
     (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
 }
 
-/// Returns one flow per host, to the host `ahead` places further on a ring of switches. Flows over two or more links
-/// can deadlock.
+/// Returns one flow per host, to the host `ahead` places further on a ring of switches. Flows over two or more ring
+/// links can deadlock.
 #[must_use]
 pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
     (0..hosts)

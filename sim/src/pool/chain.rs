@@ -18,7 +18,7 @@ impl Chain {
         debug_assert_eq!(
             pool.cells[packet.index()].len,
             packet.len,
-            "length of the packet differs from length of its cell"
+            "a packet and its cell must have the same frame length"
         );
         pool.prefetch(packet.number); // the next append writes there
         let last = std::mem::replace(&mut self.last, packet.number);

@@ -22,7 +22,7 @@ pub enum AnySwitch {
     Spine(Box<CellSpine>),
 }
 
-/// Type of switch that may have xoff's dataplane.
+/// Type of switch, with xoff's dataplane or not.
 pub trait MaybeDataplane {
     /// Returns the dataplane switch; `None` in a scheduled fabric.
     fn dataplane(&mut self) -> Option<&mut SwitchNode>;

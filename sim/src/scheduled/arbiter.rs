@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Arbiter {
     free: u32,
-    /// Cells of each requested frame, by input.
+    /// Number of cells of each requested frame, by input.
     requests: BTreeMap<u16, VecDeque<u8>>,
     turns: VecDeque<u16>,
 }
@@ -59,9 +59,9 @@ mod tests {
         }
         assert_eq!(grants(&mut arbiter), [1, 2, 3], "3, 2 and 4 cells of 9");
         arbiter.give_back(2);
-        assert_eq!(grants(&mut arbiter), [], "a frame of 3 cells was granted with 2 credits");
+        assert_eq!(grants(&mut arbiter), [], "2 credits must not suffice for a frame of 3 cells");
         arbiter.request(2, 1);
-        assert_eq!(grants(&mut arbiter), [], "a smaller frame has overtaken");
+        assert_eq!(grants(&mut arbiter), [], "a smaller frame must not overtake a waiting one");
         arbiter.give_back(1);
         assert_eq!(grants(&mut arbiter), [1]);
         arbiter.give_back(4);

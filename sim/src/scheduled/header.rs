@@ -4,7 +4,7 @@ use xoff_wire::units::Class;
 
 /// Bytes of a header on a line; requests and grants have no more.
 pub(super) const BYTES: u32 = 10;
-/// Bytes of a header in memory, which all enter the event hash.
+/// Bytes of a header in memory; all enter the hash of events.
 pub(super) const LEN: usize = 32;
 pub(super) const RETURNED: usize = 13;
 

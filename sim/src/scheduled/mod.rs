@@ -7,8 +7,7 @@
 //! ```
 //!
 //! A frame's credits return when it has left for its server. The output therefore never overflows: excess frames wait
-//! in VOQs, where congestion points (QCN) sample them. After N. Chrysos et al.: "Unbiased Quantized Congestion
-//! Notification for Scalable Server Fabrics" (IEEE Micro 2016), section II.
+//! in VOQs, where congestion points (QCN) sample them. After N. Chrysos et al., IEEE Micro 2016, section II.
 
 mod any_switch;
 mod arbiter;

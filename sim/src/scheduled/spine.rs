@@ -25,11 +25,11 @@ pub struct CellSpine {
 struct SpinePort {
     is_busy: bool,
     messages: VecDeque<Packet>,
-    /// Cells to this port's leaf, with class and input: the first ones in this port's output buffer, the others still
-    /// in input buffers.
+    /// Cells to this port's leaf, with class and input port; the first ones in this port's output buffer, the others
+    /// still in input buffers.
     cells: VecDeque<(Packet, Class, PortId)>,
-    /// Freed places in the input buffer that the leaf does not know. The next packet reports them, or a message once
-    /// half of the buffer is free.
+    /// Freed places in the input buffer, to be reported to the leaf by the next packet, or by a message once they are
+    /// half of the buffer.
     owed: u8,
 }
 

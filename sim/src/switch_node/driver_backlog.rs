@@ -170,7 +170,8 @@ impl SwitchNode {
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Withholds completions of sent frames until `until`. From the limit `commit` on, only pause frames leave.
+    /// Withholds completions of sent frames until `until`. Once uncompleted frames reach the limit `commit`, only pause
+    /// frames leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }
@@ -185,7 +186,7 @@ impl SwitchNode {
         }
     }
 
-    /// Makes an idle driver sleep; after a wakeup, it starts with the delay `wake`.
+    /// Lets the driver sleep while idle. When an event wakes it, it starts after the delay `wake`.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;

@@ -31,7 +31,7 @@ impl SwitchNode {
         self.switch = Switch::new(settings, self.slots.count(), workers, self.counters().clone());
         for (id, tap) in taps {
             let put = tap.map(|tap| self.switch.batch(now).put_tap(id, tap));
-            debug_assert!(matches!(put, Some(Ok(()))), "the new switch refused a tap of the old one");
+            debug_assert!(matches!(put, Some(Ok(()))), "the new switch must accept the taps of the old one");
         }
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         if let Some(fib) = &self.fib {

@@ -109,7 +109,7 @@ impl FatTree {
         graph
     }
 
-    /// Builds the plan, with shortest paths. Panics if `cores` is not a multiple of `aggregations`.
+    /// Builds the plan of [`FatTree::graph`], with shortest paths.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         self.graph().plan(build)

@@ -79,7 +79,8 @@ struct GraphSwitch {
     ports: Vec<(Neighbour, Line)>,
 }
 
-/// Graph of a fabric's switches, hosts and links. Ports are numbered in the order of addition.
+/// Graph of a fabric's switches, hosts and links. Ports are numbered in the order of addition. Methods panic if a host
+/// or switch does not exist, or a switch has no free port number.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     switches: Vec<GraphSwitch>,
@@ -94,8 +95,7 @@ impl Graph {
         number(self.switches.len() - 1)
     }
 
-    /// Adds a host at a switch; returns the host's number. Panics if the switch does not exist, or has no free port
-    /// number.
+    /// Adds a host at a switch; returns the host's number.
     pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
         self.hosts.push(Vec::new());
         let host = number(self.hosts.len() - 1);
@@ -103,14 +103,13 @@ impl Graph {
         host
     }
 
-    /// Adds another link of a host. A flow's sender chooses among its links by a hash. Panics if the host or the switch
-    /// does not exist, or the switch has no free port number.
+    /// Adds another link of a host. A flow's sender chooses among its links by a hash.
     pub fn attach(&mut self, host: u32, switch: u32, line: Line) {
         let port = self.port(switch, Neighbour::Host, line);
         self.hosts[host as usize].push((switch, port, line));
     }
 
-    /// Adds a link between two switches. Panics if a switch does not exist, or has no free port number.
+    /// Adds a link between two switches.
     pub fn link(&mut self, a: u32, b: u32, line: Line) {
         let [next_a, next_b] = [a, b].map(|switch| self.next_port(switch));
         let (at_a, at_b) = (
@@ -142,8 +141,8 @@ impl Graph {
     ///
     /// Switches with routed ports route to the network of each host, over all equal-cost paths.
     ///
-    /// Other switches bridge, with a group of ports toward each other switch with hosts, or toward all switches of a
-    /// host with several links. If two groups overlap without being equal, each uses a single port.
+    /// Other switches bridge, with a group of ports toward every other switch with hosts; for a host with several
+    /// links, toward all its switches. If two groups overlap without being equal, each uses a single port.
     ///
     /// Do not mix routed and bridging switches: bridges do not know routers' addresses.
     #[must_use]
@@ -161,7 +160,8 @@ impl Graph {
         })
     }
 
-    /// Builds the plan with custom paths. `paths` returns a switch's ports toward the nearest of the given switches.
+    /// Builds the plan with custom paths. `paths(switch, targets)` returns the switch's ports toward the nearest target
+    /// switch.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, &[u32]) -> Vec<u8>) -> Plan {
         let places = self.places();

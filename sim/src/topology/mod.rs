@@ -41,7 +41,7 @@ pub fn chain(switches: u32, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Builds [`FatTree::regular`] of ideal switches. Panics if `k` is odd, or not between 4 and 128.
+/// Builds [`FatTree::regular`] of ideal switches.
 #[must_use]
 pub fn fat_tree(k: u8, line: Line) -> Plan {
     FatTree::regular(k, line).plan(&Build::ideal())

@@ -80,7 +80,7 @@ fn incast(deadline: u64, is_open: bool, question: u64) -> (Vec<Query>, Vec<FlowR
 }
 
 #[test]
-fn query_ends_with_last_answer_and_next_follows_after_gap() {
+fn incast_query_ends_at_last_answer_and_next_follows_a_gap() {
     let (queries, records) = incast(100, false, 200);
     assert_eq!(records.len(), queries.len() * 16, "wrong number of flows in a query to eight servers");
     let answers: Vec<&FlowRecord> = records.iter().filter(|record| record.to == 0).collect();
@@ -98,13 +98,13 @@ fn query_ends_with_last_answer_and_next_follows_after_gap() {
 }
 
 #[test]
-fn query_that_ends_late_counts_as_missed_deadline() {
+fn incast_query_that_ends_late_counts_as_missed_deadline() {
     let (queries, _) = incast(20, false, 0);
     assert!(!queries.is_empty() && queries.iter().all(|query| !query.is_met() && query.finish.is_some()));
 }
 
 #[test]
-fn open_queries_start_before_earlier_ones_have_ended() {
+fn open_loop_incast_query_starts_before_earlier_ones_end() {
     let (queries, _) = incast(100, true, 0);
     let starts: Vec<Picos> = queries.iter().map(|query| query.start).collect();
     let expected: Vec<Picos> = (1..17).map(|n| FROM.after(Picos::from_micros(10 * n))).collect();

@@ -84,8 +84,7 @@ fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }
 
-/// Returns the marking probability in the equilibrium of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
-/// Delay, CoNEXT 2016).
+/// Returns the marking probability in the equilibrium of DCQCN's fluid model (Zhu et al., CoNEXT 2016).
 ///
 /// Senders have equal shares of the line; alpha, target and rate are constant. Units are frames and seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {

@@ -20,8 +20,8 @@ fn step(bytes: u64) -> Option<EcnSettings> {
     Some(EcnSettings { min: Bytes(bytes), max: Bytes(bytes), probability: 1.0, wred: false })
 }
 
-/// Returns rate in Mb/s and mean alpha of a flow over 50 Mb/s, for each half second. The rate is the payload's over
-/// ns-3's line, with frames of 1502 bytes.
+/// Returns, for each half second, the payload rate in Mb/s and the mean alpha of a flow over a line of 50 Mb/s. The
+/// rate is scaled to frames of 1502 bytes on the line (as in ns-3) instead of 1538.
 fn rates_and_alphas(round_trip_ms: u64, seconds: u64) -> Vec<(f64, f64)> {
     let delay = Picos::from_micros(round_trip_ms * 250);
     let slow = Line { rate: BitRate::from_mbps(50), delay };
@@ -50,8 +50,8 @@ fn rates_and_alphas(round_trip_ms: u64, seconds: u64) -> Vec<(f64, f64)> {
     rows
 }
 
-/// Bounds of ns-3's `tcp-validation`, whose flows begin at 5 s. Its bound for alpha at 80 ms after 34 s (0.015 to 0.025)
-/// is not here: its program does not check it, and this flow's alpha is 0.05.
+/// Bounds of ns-3's `tcp-validation`, whose flows begin at 5 s, not at 0. The bound for alpha after 34 s with a round
+/// trip of 80 ms (0.015 to 0.025) is left out: ns-3 does not check it, and alpha is 0.05 here.
 #[test]
 fn dctcp_rate_and_alpha_are_within_bounds_of_ns3() {
     let rows = rates_and_alphas(10, 7);
@@ -69,7 +69,8 @@ fn dctcp_rate_and_alpha_are_within_bounds_of_ns3() {
     );
 }
 
-/// Fig. 17 of the paper on DCTCP (SIGCOMM 2010), for a shorter time: two bottlenecks, with rates of 46, 475 and 54 Mb/s.
+/// Fig. 17 of the paper on DCTCP (SIGCOMM 2010), for a shorter time: two bottlenecks, at which flows of three groups
+/// get 46, 475 and 54 Mb/s each.
 #[test]
 fn dctcp_rates_over_two_bottlenecks_are_near_those_of_paper() {
     let [slow, fast] = [1, 10].map(|gbps| line(gbps, 10_000));

@@ -16,7 +16,7 @@ const LONG: u64 = 1 << 40;
 /// Runs two flows from host 0 through a switch that samples (QCN) at its inputs.
 ///
 /// The culprit flow sends 3 Gb/s to host 4, which hosts 1 to 3 overload; the victim flow 7 Gb/s to host 5. Returns the
-/// records after 60 ms, the victim's payload rate (Gb/s) in the second half, and host 0's XOFFs.
+/// records after 60 ms, the victim's payload rate (Gb/s) in the second half, and the XOFFs sent to host 0.
 fn shared_input(qcn: Option<ReactionSettings>, delay: Picos) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -69,7 +69,7 @@ fn culprit_obeys_cnms_and_victim_gets_none() {
 }
 
 #[test] // proves: sim-hosts
-fn hosts_react_to_cnms_after_their_delay() {
+fn hosts_react_to_cnms_after_configured_delay() {
     let run = |micros| shared_input(Some(ReactionSettings::STANDARD), Picos::from_micros(micros));
     let (flows, fast, _) = run(3);
     assert!(flows[..4].iter().all(|flow| flow.cnps > 0), "{flows:?}");

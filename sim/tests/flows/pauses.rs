@@ -38,7 +38,7 @@ impl Node for PausesOnce {
 
 #[test] // proves: sim-timing
 fn pause_that_expires_while_other_class_sends_costs_no_time() {
-    // A frame takes more than 1 quantum, several frames about 100 quanta.
+    // Pauses of 1 and 10 quanta end within a frame's time, one of 100 quanta after several frames.
     for quanta in [1, 10, 100].map(Quanta) {
         let pauses =
             |place, _: SwitchSettings, _: SlotCounts| PausesOnce(Repeater::new(place, 1, 0), Some(quanta));

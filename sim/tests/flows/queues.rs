@@ -13,7 +13,7 @@ const FRAMES: u64 = 30_000;
 /// Student's t for nine degrees of freedom and 99 % confidence.
 const STUDENT: f64 = 3.250;
 
-/// Single frames cross a fast line, then a slow one. Their mean wait is that of an M/D/1 queue at the slow line alone
+/// Single frames cross a fast line, then a slow one. Their mean wait is that of an M/D/1 queue at the slow line
 /// (Friedman, 1965): rho / (2 (1 - rho)) frame times.
 #[test] // proves: sim-timing
 fn mean_wait_of_random_frames_matches_m_d_1_theory() {

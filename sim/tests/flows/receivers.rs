@@ -10,7 +10,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
-/// `FRAME` is a frame's size in a buffer, `TAKES` its transmission time at 20 Gb/s.
+/// Payload of a frame in bytes; `FRAME` is its size in a buffer, `TAKES` its transmission time at 20 Gb/s.
 const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);

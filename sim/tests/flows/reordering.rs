@@ -15,7 +15,7 @@ use super::{LOSSLESS, dropped, flow};
 
 const NIC: u8 = 2;
 const SECONDS: u64 = 2;
-/// Stalls of the switches, up to the longest of the live runs.
+/// Random stalls of the switches, at most as long as on a real machine.
 const STALLS: Stalls = Stalls {
     gap: Nanos::from_millis(1_000),
     length: Nanos::ZERO..=Nanos::from_millis(15),
@@ -98,7 +98,7 @@ fn tcp_goodput_over_reordering_paths_is_near_that_of_kernel() {
         assert_eq!(dropped(&fabric), 0);
     }
     assert!(results.iter().all(|result| (result.3 - 1.0).abs() < 0.1), "{results:#?}");
-    // Stalls reorder frames more than the live machine did where paths take turns.
+    // Under round robin (first run), stalls reorder frames more than on the real machine.
     assert!(results[0].4 < 4.0, "{results:#?}");
     assert!(results[1..].iter().all(|result| (result.4 - result.5).abs() < 0.6), "{results:#?}");
 }

@@ -109,7 +109,7 @@ fn lossy_overload_drops_no_lossless_frames() {
     }
 }
 
-/// CNMs to other leaves are dropped if the default class's input buffer is full.
+/// CNMs to other leaves are dropped if the input buffer of the default class is full.
 #[test]
 fn dropped_cnms_are_not_counted_as_sent() {
     let sent = |room: u64| {
@@ -136,8 +136,8 @@ fn sent(credits: u32) -> u64 {
     u64::from(fabric.received(0) - before)
 }
 
-/// A credit is in use for the time of two messages, two cells and the frame. Throughput is min(line rate, credits /
-/// this time).
+/// A frame of one cell uses its credit for the time of two messages, two cells and the frame. Throughput is credits /
+/// this time, at most line rate.
 #[test]
 fn throughput_of_scheduled_fabric_equals_credit_limit() {
     let window = Picos::from_micros(100).0;

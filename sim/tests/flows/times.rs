@@ -75,7 +75,7 @@ fn lone_flow_takes_exactly_its_ideal_time() {
 }
 
 #[test]
-fn ideal_time_follows_the_slowest_line() {
+fn ideal_completion_time_follows_the_slowest_line() {
     let mut fabric = FlowFabric::new(
         &star(&[line(100, 500), line(10, 250)], as_they_are),
         Seed(1),

@@ -96,7 +96,6 @@ fn flows_around_a_ring_can_deadlock_without_loss() {
     assert_eq!(dropped(&fabric), 0);
 }
 
-/// Two racks of four hosts and two switches, and two spines.
 fn racks(build: &Build) -> Plan {
     let mut graph = Graph::default();
     let racks = [[0; 2]; 2].map(|pair| pair.map(|layer| graph.add_switch(layer)));

@@ -5,7 +5,8 @@ use xoff_wire::units::Nanos;
 /// CUBIC's constant C: growth in segments per cubic second.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// Growth per window with which a decrease by [`BETA`] gives the same mean window as Reno.
+/// Growth in segments per acknowledged window. With it and [`BETA`], the mean window equals Reno's (RFC 9438 section
+/// 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Maximum factor by which a window grows per round trip.
 const GROWTH_MAX: f64 = 1.5;
@@ -13,7 +14,7 @@ const GROWTH_MAX: f64 = 1.5;
 /// State of CUBIC. Windows are in segments, times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cubic {
-    /// Window at which the curve is flat (`W_max`).
+    /// Window at the flat part of the curve (`W_max`).
     plateau: f64,
     /// Window before the last reduction.
     before: f64,
@@ -96,7 +97,7 @@ fn floor(window: f64) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 9438 section 4.2: window W(t) at round trips of 100 ms, where Reno is slower.
+    /// RFC 9438 section 4.2: the window follows W(t). At round trips of 100 ms, Reno's window would be smaller.
     #[test]
     fn cubic_window_follows_its_curve_within_a_segment() {
         let mut cubic = Cubic::default();
@@ -122,16 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn cubic_converges_fast_after_a_smaller_maximum() {
+    fn cubic_lowers_plateau_if_loss_comes_below_former_plateau() {
         let mut cubic = Cubic::default();
         assert_eq!((cubic.reduce(100), cubic.plateau), (70, 100.0));
         assert_eq!((cubic.reduce(80), cubic.plateau), (56, 80.0 * 0.85));
         assert_eq!((cubic.reduce(75), cubic.plateau), (52, 75.0), "above the last maximum");
     }
 
-    /// RFC 9438 section 4.8: after a time-out, the curve begins at its plateau, the current window.
+    /// RFC 9438 section 4.8: the first curve after a time-out begins at its plateau, the current window.
     #[test]
-    fn cubic_after_timeout_begins_at_its_plateau() {
+    fn cubic_curve_after_timeout_begins_at_its_plateau() {
         let mut cubic = Cubic::default();
         let threshold = cubic.reduce(1_000);
         cubic.timed_out();

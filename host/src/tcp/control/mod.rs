@@ -48,8 +48,8 @@ impl Control {
         }
     }
 
-    /// Returns the slow start threshold after congestion. As in Linux, the window determines it, not the segments in
-    /// flight.
+    /// Returns the new slow start threshold after congestion. As in Linux, it is a share of `window`, not of the
+    /// segments in flight.
     pub fn reduce(&mut self, window: u32, congestion: Congestion) -> u32 {
         let reduced = match self {
             Control::Reno(reno) => reno.reduce(window),
@@ -59,7 +59,7 @@ impl Control {
         reduced.max(THRESHOLD_MIN)
     }
 
-    /// Resets the curve of CUBIC after a time-out (RFC 9438 section 4.8).
+    /// Resets CUBIC's curve after a time-out (RFC 9438 section 4.8).
     pub fn timed_out(&mut self) {
         if let Control::Cubic(cubic) = self {
             cubic.timed_out();
@@ -74,14 +74,15 @@ impl Control {
         }
     }
 
-    /// Records an acknowledgement of `acknowledged` segments before `first`. `next` is the next unsent segment.
+    /// Records `acknowledged` newly acknowledged segments. `first` is the first unacknowledged segment, `next` the next
+    /// unsent one.
     pub fn acknowledged(&mut self, acknowledged: u32, is_marked: bool, [first, next]: [u32; 2]) {
         if let Control::Dctcp(dctcp) = self {
             dctcp.acknowledged(acknowledged, is_marked, [first, next]);
         }
     }
 
-    /// DCTCP's estimated share of marked segments.
+    /// Returns DCTCP's estimated share of marked segments (0 to 1).
     #[must_use]
     pub const fn alpha(&self) -> Option<f64> {
         match self {

@@ -8,7 +8,7 @@ pub(super) const DUPLICATES: u32 = 3;
 /// Number of recoveries for which a widened reordering window is kept (RFC 8985).
 const PERSISTENCE: u32 = 16;
 
-/// Proportional rate reduction (RFC 6937): spreads sent segments over the round trip after a reduction.
+/// Proportional rate reduction (RFC 6937): spreads the segments sent after a reduction over a round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Proportional {
     before: u32,
@@ -25,8 +25,8 @@ impl Proportional {
         self.sent += 1;
     }
 
-    /// Returns the window after `fresh` newly delivered segments. `is_advance` is true for a cumulative acknowledgement
-    /// without new losses.
+    /// Returns the window after `fresh` newly delivered segments; `None` leaves it unchanged. `is_advance` is true for
+    /// a cumulative acknowledgement without new losses.
     pub(super) fn window(
         &mut self,
         threshold: u32,
@@ -51,7 +51,7 @@ impl Proportional {
     }
 }
 
-/// Values before a reduction, to which a needless recovery returns.
+/// Values before a loss recovery, restored if it proves needless.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
     pub(super) window: u32,
@@ -63,19 +63,19 @@ pub(super) struct Undo {
 /// Loss detection by delivery times (RFC 8985).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rack {
-    /// Sending time of the latest-sent delivered segment, and the segment after it.
+    /// Sending time of the delivered segment that was sent last, and its number plus one.
     sent: (Nanos, u32),
     /// Round trip of the segment delivered last.
     round_trip: Nanos,
     round_trip_min: Nanos,
-    /// Segment after the highest delivered segment.
+    /// Number of the highest delivered segment, plus one.
     highest: u32,
-    /// Maximum number of segments by which a segment was delivered late.
+    /// Maximum distance from a segment delivered late to `highest` at that time.
     pub(super) reordering: u32,
     /// Reordering window in quarters of the minimum round-trip time.
     steps: u32,
     persistence: u32,
-    /// Segment whose acknowledgement permits to widen the window again.
+    /// Segment from whose acknowledgement on the reordering window may be widened again.
     next_step: u32,
     pub(super) reorder_at: Nanos,
 }
@@ -195,8 +195,8 @@ impl Sender {
         is_lost
     }
 
-    /// Marks the first segment as lost after `limit` duplicate acknowledgements, and the next one at a partial
-    /// acknowledgement (RFC 6582).
+    /// Marks the first outstanding segment as lost after `limit` duplicate acknowledgements, or in recovery at a
+    /// partial acknowledgement (RFC 6582).
     fn detect_by_duplicates(&mut self, limit: u32, advances: bool) -> bool {
         let first = self.board.first();
         let is_lost = match self.state {
@@ -211,8 +211,8 @@ impl Sender {
         is_lost && is_first_time && self.board.lose(first)
     }
 
-    /// Returns whether the echoed timestamp, of age `round_trip`, is from before the first retransmission (RFC 3522): the
-    /// first hole was not a loss. Timestamps are in microseconds.
+    /// Returns whether the echoed timestamp, of age `round_trip`, is from before the first retransmission (RFC 3522):
+    /// the segment was delayed, not lost. Timestamps are in microseconds.
     pub(super) fn is_recovery_needless(&self, now: Nanos, round_trip: Nanos) -> bool {
         let [now, round_trip] = [now, round_trip].map(|time| time.0 / 1_000);
         let may_undo = self.settings.undo && self.state == State::Recovering;
@@ -220,7 +220,7 @@ impl Sender {
         resent.is_some_and(|resent| now.saturating_sub(round_trip) < resent.0 / 1_000)
     }
 
-    /// Ends a needless recovery.
+    /// Ends a needless recovery, and restores window and threshold.
     pub(super) fn undo(&mut self) {
         let Some(Undo { window, threshold, .. }) = self.undo.take() else { return };
         (self.window, self.threshold) = (self.window.max(window), self.threshold.max(threshold));

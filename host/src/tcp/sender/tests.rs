@@ -23,8 +23,8 @@ fn range(text: &str) -> (u32, u32) {
 /// * `w 9`: the application writes up to segment 9; `+ 5`: 5 ms pass;
 /// * `flow 9`: a flow of 9 segments begins on the connection, idle since the last acknowledgement;
 /// * `> 0-3`: transmissions of segments 0 to 3 are expected;
-/// * `< 2 4-6`: segments before 2, and 4 to 6, are acknowledged;
-/// * `<< 2`: the acknowledgement echoes the first transmission's timestamp, not that of the last;
+/// * `< 2 4-6`: segments before 2, and 4 to 6 (SACK), are acknowledged;
+/// * `<< 2`: the acknowledgement echoes the first transmission's timestamp (with `<`, the last one's);
 /// * `window 7`, `threshold 7`, `flight 7`: the sender must have these values.
 fn run_script(name: &str, settings: &TcpSettings, script: &str) {
     let mut now = Nanos::from_secs(1);
@@ -116,8 +116,8 @@ fn undone_tcp_recovery_sends_no_cwr_flag() {
     assert_eq!(drain(&mut sender, end), [12, 13, 14].map(|segment| (Some(segment), false)));
 }
 
-/// RFC 6582: a partial acknowledgement reveals the next loss; without SACK, duplicate acknowledgements permit new
-/// segments.
+/// RFC 6582: a partial acknowledgement reveals the next loss. Without SACK, each duplicate acknowledgement permits a
+/// new segment.
 #[test]
 fn newreno_repairs_one_loss_per_round_trip() {
     let reno = TcpSettings { sack: false, detection: Detection::Duplicates(3), ..settings(Algorithm::Reno) };
@@ -138,7 +138,7 @@ fn ecn_marks_reduce_tcp_window_once_per_window_of_data() {
     let now = Nanos::from_secs(1);
     let mut sender = Sender::new(&reno, 100, now, None);
     assert!(std::iter::from_fn(|| sender.send(now)).all(|sent| sent.is_ecn_capable && !sent.is_reduced));
-    // Segments up to 10 were sent before the first reduction, so their marks are of the same congestion.
+    // Segments 0 to 9 were sent before the first reduction: their marks report the same congestion.
     for (next, is_marked, window, sent) in [
         (2, true, 5, vec![]),
         (4, true, 5, vec![]),
@@ -171,8 +171,8 @@ fn tcp_timeout_doubles_and_window_restarts_at_one_segment() {
         assert_eq!((drain(&mut sender, now), sender.window(), sender.threshold()), (vec![0], 1, threshold));
     }
     assert_eq!((sender.timeouts(), sender.resent()), (5, 5));
-    // Acknowledge in slow start up to the threshold. The echoed timestamp yields a round-trip time, which ends the
-    // backoff.
+    // The first acknowledgement echoes a timestamp, which yields a round-trip time and so ends the backoff of the
+    // time-out.
     let ack = |next| Ack { next, ..Ack::default() };
     now = now.after(Nanos::from_millis(10));
     sender.acknowledged(now, &ack(1), Nanos::from_millis(10));
@@ -182,8 +182,7 @@ fn tcp_timeout_doubles_and_window_restarts_at_one_segment() {
     assert!(sender.is_done() && sender.deadline() == Nanos::NEVER);
 }
 
-/// RFC 5681 section 3.1: a time-out in recovery belongs to the same window of data; one after progress is new
-/// congestion.
+/// RFC 5681 section 3.1: a time-out in recovery belongs to the same congestion, but not one after new acknowledgements.
 #[test]
 fn tcp_timeout_in_recovery_keeps_threshold_until_progress() {
     let script =
@@ -201,7 +200,7 @@ fn tcp_window_grows_by_newly_delivered_segments() {
     run_script("SACK before the time-out", &never, script);
 }
 
-/// The most recent SACK block comes first. RACK must not take that for reordering, and retransmits the gaps at once.
+/// The most recent SACK block comes first; RACK must not take that for reordering.
 #[test]
 fn rack_processes_sack_blocks_in_ascending_order() {
     run_script("three gaps", &settings(Algorithm::Cubic), "w 10\n> 0-9\n+ 100\n< 0 6 4 2\n> 0-1 3");
@@ -260,13 +259,13 @@ fn idle_tcp_connection_keeps_window_until_a_timeout_passes() {
     }
 }
 
-/// Path with one queue; acknowledgements take as long as data.
+/// Simulated path with one queue. Acknowledgements have the same delay as data.
 struct Pipe<'a> {
     settings: TcpSettings,
     sender: Sender,
     receiver: Receiver,
     now: Nanos,
-    /// Time of a segment on the line, in nanoseconds.
+    /// Transmission time of a segment, in nanoseconds.
     span: u64,
     delay: u64,
     free: Nanos,
@@ -344,7 +343,8 @@ impl Pipe<'_> {
     }
 }
 
-/// Windows of 10, 20 and 40 segments take three round trips. The last segment waits for the delayed acknowledgement.
+/// Windows of 10, 20 and 40 segments send 70 segments in three round trips. The 11th of 11 segments waits 40 ms for its
+/// delayed acknowledgement.
 #[test]
 fn lone_tcp_flow_takes_expected_number_of_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
@@ -358,7 +358,7 @@ fn lone_tcp_flow_takes_expected_number_of_slow_start_rounds() {
     }
 }
 
-/// Mathis, Semke, Mahdavi and Ott (1997): with one loss per 1/p segments, the mean window is sqrt(3/2p).
+/// Mathis et al. (1997): with one loss per 1/p segments, the mean window is sqrt(3 / (2 p)) segments.
 #[test]
 fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     for (detection, sack) in [(Detection::Rack, true), (Detection::Duplicates(3), false)] {
@@ -385,8 +385,8 @@ fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     }
 }
 
-/// Returns the reduction per cycle of one flow in equilibrium, `window * alpha / 2` segments. The window grows by one
-/// per round trip. A cycle also has two round trips without growth; marks come in one.
+/// Returns the reduction per cycle of one DCTCP flow in equilibrium, `window * alpha / 2` segments. A cycle has as many
+/// round trips with growth by a segment, and two without growth; marks come in one.
 fn reduction_of_cycle(window: f64) -> f64 {
     let mut alpha = 1.0_f64;
     for _ in 0..200 {

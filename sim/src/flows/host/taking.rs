@@ -21,7 +21,7 @@ impl FlowHost {
         self.links.iter().flat_map(|link| &link.intake).map(|intake| intake.dropped(class)).sum()
     }
 
-    /// Returns the pauses that this host sent on a link as a slow receiver, in order of time.
+    /// Returns the pauses that this host sent on a link as a slow receiver, ordered by time.
     #[must_use]
     pub fn pauses(&self, link: u8) -> &[ReceiverPause] {
         let intake = self.links.get(usize::from(link)).and_then(|link| link.intake.as_ref());

@@ -1,5 +1,3 @@
-//! TCP flows of a simulated host.
-
 use std::cmp::Reverse;
 use std::collections::HashMap;
 

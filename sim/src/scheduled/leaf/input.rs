@@ -47,7 +47,7 @@ impl CellLeaf {
         u16::try_from(number).ok().filter(|_| exists)
     }
 
-    /// Returns false if the frame was dropped.
+    /// Queues a frame to server `to`; returns false if it was dropped.
     fn admit(&mut self, port: PortId, class: Class, to: u16, packet: Packet, net: &mut Net) -> bool {
         let settings = self.ports[port.index()].settings.classes[class.index()];
         let size = Bytes::of_frame(packet.len);
@@ -126,8 +126,8 @@ impl CellLeaf {
         }
     }
 
-    /// Counts a frame at a port's congestion point (QCN). If a sample is due, sends a CNM to the culprit frame's
-    /// source.
+    /// Counts a frame at a port's congestion point (QCN). If a sample is due, sends a CNM to the source of the frame
+    /// chosen as culprit.
     pub(super) fn sample(&mut self, port: PortId, slot: u32, occupancy: Bytes, net: &mut Net) {
         let frame = *self.frames.get(slot);
         let class = frame.class;

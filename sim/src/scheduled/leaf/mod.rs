@@ -61,8 +61,8 @@ impl CellLeaf {
         }
     }
 
-    /// Returns how many slots a leaf's congestion points need. Each sampled frame has a credit of its output, or fits
-    /// into its input's share of the buffer, so none gets a higher slot.
+    /// Returns how many slots a leaf's congestion points need: one per sampled frame. Each such frame has a credit of
+    /// its output, or fits into its input's buffer.
     #[must_use]
     pub fn congestion_slots(fabric: Scheduled, settings: &SwitchSettings) -> u32 {
         let sampled = ClassSet(settings.qcn.ingress.0 | settings.qcn.egress.0);
@@ -109,7 +109,7 @@ impl CellLeaf {
     fn make_pause(&mut self, port: PortId, bytes: &[u8], net: &mut Net) -> Packet {
         let at = net.now().floor();
         let view = &mut View { pool: &mut net.pool, slots: &mut self.pauses };
-        let frame = view.control(bytes).expect("the leaf did not free the slot of its last pause");
+        let frame = view.control(bytes).expect("the slot of the leaf's last pause must be free");
         let event = FrameEvent::Sent { after: Nanos::ZERO };
         let sighting = Sighting { at, port, class: None, is_control: true, event };
         self.taps.iter_mut().for_each(|tap| tap.see(&sighting, &frame, view));

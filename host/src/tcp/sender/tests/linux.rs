@@ -1,6 +1,7 @@
-//! Sequences of packetdrill's scripts for Linux (google/packetdrill, `gtests/net/tcp`), in segments.
+//! Sequences of segments and acknowledgements from packetdrill's scripts for Linux (google/packetdrill,
+//! `gtests/net/tcp`).
 //!
-//! `docs/simulation.md` (TCP) lists the differences, all on purpose.
+//! `docs/simulation.md` (TCP) lists the intended differences from Linux.
 
 // This file proves promises of SPECIFICATION.md: tcp
 
@@ -50,7 +51,7 @@ fn tcp_slow_start_sends_same_sequences_as_linux() {
 
 #[test]
 fn tcp_cubic_sends_same_sequences_as_linux() {
-    // Every 0.1 s an acknowledgement of two segments permits four new ones.
+    // Every 0.1 s an acknowledgement of two segments arrives, and lets the sender send four.
     let mut bulk = String::from("w 99\n> 0-9\n");
     for next in (2..=30).step_by(2) {
         let sent = 10 + 2 * (next - 2);
@@ -66,8 +67,8 @@ fn tcp_cubic_sends_same_sequences_as_linux() {
             write!(rtt, "+ 1\n< {next}\nwindow {}\n", 10 + next).expect("cannot write to a string");
         }
     }
-    // After a time-out, Linux's curve still leads to the window before it (10). RFC 9438 section 4.8 starts a flat one,
-    // so the window reaches 8 one acknowledgement earlier.
+    // After a time-out, Linux's CUBIC curve still leads to the window before it (10). By RFC 9438 section 4.8, the
+    // curve begins flat, so the window reaches 8 one acknowledgement earlier.
     let mut timeout = String::from(
         "w 1\n> 0\n+ 100\n< 1\nwindow 10\nw 2\n> 1\n+ 300\n> 1\n+ 100\n< 2\nwindow 2\nthreshold 7\nw 202\n> 2-3
         + 100\n< 3\n> 4-5\nwindow 3\n+ 2\n< 4\n> 6-7\nwindow 4\n+ 98\n< 5\n> 8-9\nwindow 5\n+ 2\n< 6\n> 10-11\nwindow 6
@@ -99,7 +100,7 @@ fn tcp_fast_retransmit_sends_same_sequences_as_linux() {
     run_script("limited-transmit-no-sack", &by_duplicates(), &limited_no_sack);
     let scripts = [
         ("fr-4pkt-sack", sack),
-        // A quarter of the round trip passes before RACK finds a loss.
+        // RACK waits a quarter of the round trip (25 ms) before it declares a loss.
         ("fr-4pkt-fack-last-mss", "w 4\n> 0-3\n+ 100\n< 0 3\n+ 24\n+ 1\n> 0"),
         ("limited-transmit-sack", limited_sack.as_str()),
         (
@@ -130,7 +131,7 @@ fn tcp_fast_recovery_sends_same_sequences_as_linux() {
             + 2\n< 0 4-9\n> 3\n+ 2\n< 0 4-10\n> 12\n+ 2\n< 0 4-11\n> 13\n+ 10\n< 1 4-11\n> 14-15
             + 2\n< 1 2-11\n> 1 16\n+ 2\n< 1 2-12\n> 17\n+ 2\n< 1 2-13\n> 18",
         ),
-        // The last acknowledgement is older than the one before it, but has new blocks.
+        // The last acknowledgement (`< 3 5-6`) arrives after a later one (`< 4 8`), but has new SACK blocks.
         (
             "prr-ss-ack-below-snd_una-cubic",
             "w 10\n> 0-9\n+ 10\n< 0 1\n< 0 1-2\n< 0 1-2 8\n> 0\n+ 12\n< 4 8\n> 4-6\nw 20\n+ 2\n< 3 5-6\n> 7 10",
