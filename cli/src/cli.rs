@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_signals_are_read_from_status() {
+    fn ignored_signals_are_read_from_proc_pid_status() {
         let status = "SigBlk:\t0000000000000001\nSigIgn:\t0000000000001002\nSigCgt:\t0000000000000001\n";
         assert!(!ignores(status, SIGHUP) && ignores(status, SIGINT) && !ignores(status, SIGTERM));
         assert!(ignores("SigIgn:\t0000000000000001\n", SIGHUP) && !ignores("", SIGHUP));

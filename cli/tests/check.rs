@@ -278,7 +278,7 @@ fn check_prints_pipeline_and_note_about_halts() {
 }
 
 #[test]
-fn check_json_has_numbers_that_add_up() {
+fn check_json_parts_of_headroom_and_memory_add_up_to_totals() {
     let output = check(&example("minimal.toml"), &["--json"]);
     assert!(output.status.success());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

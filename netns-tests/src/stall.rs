@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn test_is_not_repeated_beyond_repetitions_max_of_its_run() {
+    fn failed_test_is_not_repeated_beyond_limit_of_its_test_run() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         for _ in 0..REPETITIONS_MAX {

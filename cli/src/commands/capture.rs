@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test] // proves: capture
-    fn cut_off_capture_keeps_whole_blocks() {
+    fn cut_off_capture_keeps_all_complete_blocks() {
         let (whole, all) = (blocks(false), blocks(true));
         for then in [None, Some(ErrorKind::ConnectionReset)] {
             let (file, outcome) = carried(&all[..all.len() - 1], then);

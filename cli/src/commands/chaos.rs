@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_promise_is_printed_with_command_to_repeat() {
+    fn violated_guarantee_is_printed_with_command_to_repeat_run() {
         let breach = |what: &str| Breach {
             promise: Promise::Ledger,
             at: Nanos(7),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn random_fabrics_of_a_few_seeds_break_no_promise() {
+    fn switch_guarantees_hold_in_random_fabrics_of_a_few_seeds() {
         let args = Args { seeds: (0, 3), jobs: Some(2), events: 2_000 };
         assert_eq!(run(&args).expect("the report cannot be written"), ExitCode::SUCCESS);
     }

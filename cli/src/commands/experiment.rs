@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test] // proves: cascade
-    fn routed_option_is_refused_without_routed_variant() {
+    fn experiment_without_router_support_refuses_routed_option() {
         let of = |name: &str| routed(Experiment::find(name).unwrap());
         assert_eq!(of("cascade").unwrap().name, "cascade --routed");
         let refused = of("incast").err().unwrap().to_string();

@@ -59,7 +59,7 @@ fn five_line_lab_file_defines_two_hosts_and_a_switch() {
 }
 
 #[test]
-fn start_file_is_valid_with_and_without_commented_keys() {
+fn example_lab_file_is_valid_with_and_without_commented_keys() {
     let network = Network::start(&Machine::default()).unwrap();
     assert_eq!((network.name.as_str(), network.hosts.len(), network.switches.len()), ("lab", 2, 1));
     let is_suggestion = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
@@ -151,7 +151,7 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
 }
 
 #[test]
-fn lab_link_delay_is_the_cable_of_both_its_ports() {
+fn delay_of_lab_link_sets_cable_length_of_both_its_ports() {
     let network = read(
         "[defaults]\nspeed = \"1G\"\nloss = \"1%\"\n[[switch]]\nname = \"a\"\nhosts = [\"x\"]\n\
          [[switch]]\nname = \"b\"\nhosts = [\"y\"]\n[[switch.port]]\nname = \"y\"\ncable = \"7m\"\n\

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test] // proves: lab-account
-    fn any_nonzero_loss_counter_changes_the_lab_verdict() {
+    fn lab_is_lossless_only_without_losses_and_unknown_counters() {
         assert_eq!(promise(|_| ()), Promise::Kept);
         assert_eq!(promise(|network| network.switches[0].verdict.lossless_lost = 1), Promise::NotKept);
         assert_eq!(promise(|network| network.switches[0].verdict.unseen_lost = 1), Promise::NotKept);

@@ -302,7 +302,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
 }
 
 #[test]
-fn capture_of_control_contains_rates_flow_lists_and_lldp() {
+fn control_frame_capture_contains_rates_flow_lists_and_lldp() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"1M\"\nlossless = [3, 4]\ngfc_peer = true\nofc_peer = true");
     let config = config.switch("policy = { 3 = \"gfc\", 4 = \"ofc\" }");

@@ -38,7 +38,7 @@ const KEYS: [&str; 24] = [
 ];
 
 #[test] // proves: experiments
-fn demo_is_lossless_with_balanced_ledger() {
+fn demo_loses_nothing_and_accounts_for_every_frame() {
     unstalled(|| {
         let demo = Command::new(super::BINARY).args(["demo", "--json", "--duration", "3s"]).output().unwrap();
         let report: Value =

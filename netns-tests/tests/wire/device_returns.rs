@@ -122,7 +122,7 @@ fn port_reopens_on_recreated_device() {
 }
 
 #[test] // proves: devices, check
-fn device_that_returns_is_checked_as_at_the_start() {
+fn device_that_returns_is_checked_as_at_switch_start() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     ip(&bed, "link del p2");
@@ -150,7 +150,7 @@ fn device_that_returns_is_checked_as_at_the_start() {
 }
 
 #[test] // proves: verdict
-fn verdict_ignores_device_loss_that_operator_acknowledged() {
+fn acknowledged_device_loss_does_not_break_losslessness() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("log = \"info\""));
     let acknowledge = || {
@@ -185,7 +185,7 @@ fn verdict_ignores_device_loss_that_operator_acknowledged() {
 }
 
 #[test]
-fn port_reopens_on_device_that_reuses_deleted_ones_index() {
+fn port_reopens_on_new_device_with_index_of_deleted_device() {
     assert_device_returns(
         |bed, _| ip(bed, "link del p2"),
         |bed| recreate_wire(bed, 2, &format!(" index {}", bed.port(2).index())),

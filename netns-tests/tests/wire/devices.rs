@@ -16,7 +16,7 @@ fn ip(bed: &Bed, words: &str) {
 }
 
 #[test] // proves: verdict
-fn verdict_is_not_proved_after_removal_of_a_device() {
+fn losslessness_is_not_proved_after_removal_of_a_device() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -93,7 +93,7 @@ fn ingress_count_excludes_forwarded_frames_if_so_configured() {
 
 /// The paper on CaPFC calls these two settings together PFC_wstop.
 #[test]
-fn until_forwarded_accounting_is_lossless_if_full_queue_stops() {
+fn until_forwarded_accounting_is_lossless_with_when_full_stop() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";

@@ -111,7 +111,7 @@ fn benchmarks_refuse_wrong_arguments() {
 }
 
 #[test]
-fn benchmark_with_stuck_forwarder_loses_only_its_results() {
+fn stuck_forwarder_loses_only_its_own_benchmark_results() {
     assert_pytest_passes(
         "../scripts/benchmarks",
         &[

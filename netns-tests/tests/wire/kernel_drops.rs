@@ -79,7 +79,7 @@ fn stall_of(
 }
 
 #[test]
-fn lossless_promise_is_kept_if_kernel_drops_lossy_frames() {
+fn lossy_frames_dropped_by_kernel_do_not_break_losslessness() {
     for mode in ["native", "generic"] {
         let StallOutcome { missing, verdict, health, exit, .. } = stall(mode, &[(0, MANY)]);
         assert!(missing > 1_000, "{mode}: too few frames were lost beyond the rings");
@@ -123,7 +123,7 @@ fn lossless_frame_dropped_by_kernel_counts_once_as_lost() {
 }
 
 #[test]
-fn promise_is_broken_if_stall_loses_whole_lossless_class() {
+fn losslessness_is_broken_if_stall_loses_all_frames_of_class() {
     let StallOutcome { missing, received_of_class_3, verdict, exit, .. } =
         stall("native", &[(0, MANY), (3, 50)]);
     assert_eq!(received_of_class_3, 0);

@@ -256,7 +256,7 @@ fn failed_lab_leaves_no_device_in_foreign_namespace() {
 
 /// The lab stops waiting before the slow line has carried all queued frames.
 #[test] // proves: lab-account
-fn frames_queued_at_lab_end_leave_lab_verdict_unproved() {
+fn frames_queued_at_end_of_lab_leave_losslessness_unproved() {
     let workspace = Workspace::new();
     let file = workspace.file("waiting", &FIVE_LINES.replace("100M", "1M"));
     let sender = workspace.directory.path().join("sender.py");

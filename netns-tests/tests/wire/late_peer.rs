@@ -61,7 +61,7 @@ fn switch_loses_no_frame_if_peer_obeys_late_within_headroom() {
 }
 
 #[test] // proves: headroom, log, start-stop
-fn switch_counts_frames_lost_if_peer_obeys_after_headroom() {
+fn switch_counts_frames_lost_if_peer_obeys_too_late() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));

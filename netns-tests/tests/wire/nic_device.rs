@@ -32,7 +32,7 @@ fn pause(wire: &Wire, agent: &Agent) {
 }
 
 #[test] // proves: host-service
-fn xdp_program_at_host_is_reported_until_pause_passes_it() {
+fn xdp_program_at_host_is_reported_until_agent_gets_a_pause() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SPEED);
     let directory = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn xdp_program_at_host_is_reported_until_pause_passes_it() {
 }
 
 #[test] // proves: host-guard
-fn agent_turns_offloads_off_again() {
+fn agent_turns_off_offloads_that_other_programs_turn_on() {
     let wire = Wire::build(BINARY);
     let offloads = || run(&wire, "ethtool", "-k eth0");
     let agent = wire.start(SPEED);
@@ -104,7 +104,7 @@ fn agent_continues_after_its_device_is_renamed() {
 }
 
 #[test] // proves: host-dcbx
-fn agent_with_new_address_withdraws_its_old_announcement() {
+fn agent_with_new_mac_address_sends_shutdown_lldpdu_for_old_one() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(&format!("{SPEED} --dcbx compare"));
     let announced = |address: MacAddr, frame: &[u8]| {

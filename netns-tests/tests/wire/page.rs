@@ -41,7 +41,7 @@ fn browser_gets_live_page_and_curl_gets_list_of_paths() {
 }
 
 #[test] // proves: http
-fn live_page_shows_pause_chain_by_keyboard() {
+fn live_page_shows_pause_chain_on_keyboard_input() {
     let bed = bed(3).far(1).build();
     let mut lab = Lab::new();
     let ends =

@@ -16,7 +16,7 @@ fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
 
 /// PFC would pause only above 4 MB at ingress; CaPFC pauses at 25 KB at egress.
 #[test] // proves: capfc
-fn capfc_pauses_culprits_of_congested_queue() {
+fn capfc_pauses_only_ports_that_fill_the_congested_queue() {
     for policy in ["capfc-stop-max", "capfc-stop-calibrate"] {
         unstalled(|| {
             let bed = bed(4).build();
@@ -77,7 +77,7 @@ fn change_of_policy_under_load_loses_nothing() {
 }
 
 #[test] // proves: policy-swap
-fn policy_is_refused_if_unknown_or_limited_to_one_worker() {
+fn two_worker_switch_refuses_unknown_and_one_worker_policies() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("workers = 2"));
     let (done, text) = xoff(&bed, &["policy", "capfc"]);

@@ -25,7 +25,7 @@ fn addresses_beyond_limit_of_port_are_not_learned() {
 }
 
 #[test] // proves: verdict
-fn verdict_is_not_kept_after_a_device_drops_a_frame() {
+fn losslessness_is_broken_after_a_device_drops_a_frame() {
     let bed = bed(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     // Lower the peer's MTU, so that the veth drops longer frames.

@@ -154,7 +154,7 @@ fn port_adapts_to_changed_number_of_device_queues() {
 
 /// Between two checks of the number of queues, frames may have used the other queue.
 #[test]
-fn brief_change_of_device_queues_leaves_verdict_unproved() {
+fn brief_change_of_device_queues_leaves_losslessness_unproved() {
     let bed = bed(2).queues(3).build();
     bed.host(1).run("ethtool", &["-L", "eth0", "tx", "1"]);
     ethtool(&bed, "-L p1 rx 2");
@@ -217,7 +217,7 @@ fn port_reopens_to_use_added_queues() {
 
 /// The device's MTU is too small to reopen the port, so the new queue's frames bypass the switch.
 #[test]
-fn device_queues_unusable_by_switch_leave_verdict_unproved() {
+fn device_queues_unusable_by_switch_leave_losslessness_unproved() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ethtool", &["-L", "eth0", "tx", "1"]);

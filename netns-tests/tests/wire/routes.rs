@@ -516,7 +516,7 @@ fn punt_limit_protects_forwarded_frames_from_punted_frames() {
 }
 
 #[test]
-fn router_with_missing_or_port_named_namespace_is_refused() {
+fn router_with_missing_namespace_or_name_conflict_is_refused() {
     let bed = bed(2).build();
     let refused = |netns: &str| {
         let config = bed.config("speed = \"1G\"\nrouted = true").more(&format!("[router]\n{netns}"));

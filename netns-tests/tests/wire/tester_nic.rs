@@ -65,7 +65,7 @@ impl Drop for Agent {
 }
 
 #[test] // proves: conformance
-fn nic_fails_without_agent_and_passes_with_it() {
+fn nic_fails_tester_without_agent_and_passes_with_agent() {
     let mut lab = Lab::new();
     let host = cabled(&mut lab);
     assert_eq!(verdict(&host, "receive.expiry").0, "fail");
@@ -74,7 +74,7 @@ fn nic_fails_without_agent_and_passes_with_it() {
 }
 
 #[test] // proves: conformance
-fn nic_without_pfc_passes_unless_it_drops() {
+fn nic_without_pfc_passes_tester_unless_it_drops_frames() {
     let mut lab = Lab::new();
     let host = cabled(&mut lab);
     let (found, reason) = verdict(&host, "send.before-loss");
@@ -101,7 +101,7 @@ fn nic_without_pfc_passes_unless_it_drops() {
 }
 
 #[test] // proves: conformance
-fn agent_that_pauses_for_slow_program_passes() {
+fn agent_that_pauses_for_slow_program_passes_tester() {
     let mut lab = Lab::new();
     let host = cabled(&mut lab);
     let _agent = Agent::start(&host, &["--pause-above", "100KB"]);
@@ -118,7 +118,7 @@ fn agent_that_pauses_for_slow_program_passes() {
 
 /// The reference switch stands between eth0 and its peer, so the tester sees its PFC as that of the NIC.
 #[test] // proves: conformance
-fn nic_with_wrong_pfc_fails() {
+fn nic_that_sends_wrong_pfc_frames_fails_tester() {
     for (defect, case) in [("other-opcode", "send.format"), ("source-zero", "send.source")] {
         let mut lab = Lab::new();
         let (host, inside) = (lab.namespace("host").unwrap(), lab.namespace("inside").unwrap());

@@ -63,7 +63,7 @@ fn examine_with_stops(options: &[&str]) -> Value {
 }
 
 #[test] // proves: conformance
-fn tester_process_stopped_in_a_case_keeps_arrival_times() {
+fn tester_stopped_during_test_case_keeps_frame_arrival_times() {
     for (options, verdict) in [(&[][..], "pass"), (&["--defect", "quantum-half"], "fail")] {
         unstalled(|| {
             let report = examine_with_stops(options);

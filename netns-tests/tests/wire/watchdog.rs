@@ -100,7 +100,7 @@ fn watchdog_drops_only_frames_of_class_in_storm() {
 }
 
 #[test]
-fn watchdog_drops_nothing_in_pause_below_detection_time() {
+fn watchdog_drops_nothing_in_pause_shorter_than_detect_time() {
     let (bed, switch) = start_watched("drop");
     let child = storm(bed.host(2), "3=65535", &[]);
     wait_for_pause(&switch);

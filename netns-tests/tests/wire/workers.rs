@@ -34,7 +34,7 @@ fn switch_loses_no_frame_between_ports_of_two_workers() {
 }
 
 #[test]
-fn frame_ledgers_of_two_workers_balance_after_stop_under_load() {
+fn frame_counts_of_two_workers_add_up_after_stop_under_load() {
     let bed = bed(4).build();
     let switch = bed.start(&bed.config("speed = \"500M\"").switch(PATIENT).switch(TWO));
     let (a, b, c, d) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));

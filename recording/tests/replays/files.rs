@@ -141,7 +141,7 @@ fn replay_refuses_missing_or_swapped_block() {
 }
 
 #[test]
-fn unsupported_format_is_reported_before_damage() {
+fn replay_reports_unsupported_format_rather_than_damage() {
     let mut whole = file(8, 1 << 20);
     let begin = [&[HEAD][..], &FORMAT.to_le_bytes()].concat();
     let at = whole.windows(begin.len()).position(|bytes| bytes == begin).unwrap();
@@ -160,7 +160,7 @@ fn replay_refuses_file_of_other_format() {
 }
 
 #[test]
-fn replay_refuses_other_version_or_several_workers() {
+fn replay_refuses_recording_of_other_version_or_many_workers() {
     let settings = dry_run::settings(XOFF);
     let text = dry_run::text(XOFF);
     let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);

@@ -98,7 +98,7 @@ fn replay_reports_changed_threshold_as_difference() {
 }
 
 #[test]
-fn replay_of_records_before_full_sink_is_identical() {
+fn replay_of_records_from_before_full_sink_is_identical() {
     let whole = recorded(2, usize::MAX).sink.records;
     for room in [0, 1, 777, whole.len() - 1] {
         let run = recorded(2, room);

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test] // proves: lab-lifecycle
-    fn lab_command_takes_arguments_of_any_bytes() {
+    fn lab_command_accepts_arguments_that_are_not_utf8() {
         let bytes = std::ffi::OsStr::from_bytes(b"\xe9 \xff");
         for line in ["lab run --", "lab exec h1 --", "lab child --parent 1 --", "lab capture h1 --"] {
             let line = line.split(' ').map(OsString::from).chain([bytes.to_owned()]);

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn nic_options_give_same_settings_as_equal_file() {
+    fn nic_options_give_same_settings_as_equivalent_file() {
         let line = "--device eth0 --speed 1G --lossless 3,4 --trust pcp --default-class 1 --pcp-map 5=3 --dscp-map 26=4,40-47=5 --dcbx willing --qcn=ai=1M --obey-rates --pause-above 64KB --http off";
         let args = parse(&line.split(' ').collect::<Vec<_>>()).unwrap();
         let file = "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\ntrust = \"pcp\"\ndefault_class = 1\npcp_map = { 5 = 3 }\ndscp_map = { 26 = 4, 40-47 = 5 }\ndcbx = \"willing\"\nobey_rates = true\n\
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn nic_check_prints_facts_with_errors_and_warnings() {
+    fn nic_check_prints_device_facts_with_errors_and_warnings() {
         let facts = Facts {
             device: "eth0".into(),
             leaf: Some("tbf"),

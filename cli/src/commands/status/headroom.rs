@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: peer-faults
-    fn headroom_table_shows_declared_and_measured_use() {
+    fn headroom_table_shows_declared_need_and_measured_use() {
         let mut status = status();
         status.ports[0].peer.response_declared_nanos = Some(20_000_000);
         let class = &mut status.ports[0].classes[3];

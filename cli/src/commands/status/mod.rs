@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_name_switch_that_sent_flow_lists() {
+    fn causes_view_names_switch_that_sent_flow_lists() {
         let mut status = tables::tests::status();
         for class in status.ports.iter_mut().flat_map(|port| &mut port.classes) {
             (class.pause_sent.now, class.pause_received.now, class.flows) = (false, false, None);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test] // proves: status
-    fn inapplicable_options_are_refused_with_hint() {
+    fn status_refuses_inapplicable_options_with_hint() {
         let args = |what, port: &[&str], dot| Args {
             what,
             url: Vec::new(),

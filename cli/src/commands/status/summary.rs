@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: ledger
-    fn both_sides_of_printed_frame_ledger_have_equal_sums() {
+    fn printed_numbers_of_received_and_sent_frames_add_up() {
         let mut status = status();
         status.ledger = Some(Books {
             received: 1_000,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn ongoing_faults_without_line_of_their_own_are_printed() {
+    fn summary_prints_ongoing_faults_that_no_other_line_shows() {
         let events = include_str!("../../../../docs/log.md");
         for event in SHOWN_BY_OTHER_LINES {
             assert!(events.contains(&format!("`{event}`")), "the log has no event {event}");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_and_duplicates_are_printed_with_their_addresses() {
+    fn summary_prints_loops_and_duplicate_addresses() {
         let mut status = status();
         let (one, two) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
         let port = &mut status.ports[1];

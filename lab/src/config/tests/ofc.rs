@@ -5,14 +5,14 @@ fn with(keys: &str) -> String {
 }
 
 #[test]
-fn auto_ofc_peer_of_lab_port_needs_lldp_true() {
+fn automatic_ofc_peer_of_lab_port_requires_lldp() {
     let auto = "ofc_peer = \"auto\"";
     assert_only(&with(auto), 9, &["LLDP is off", "write lldp = true"]);
     assert!(read(&with(&format!("{auto}\nlldp = true"))).is_ok());
 }
 
 #[test]
-fn lab_notes_ofc_without_ofc_peer() {
+fn lab_prints_note_if_policy_is_ofc_and_no_port_has_ofc_peer() {
     let notes = |keys: &str| {
         let notes = read(&with(keys)).unwrap().notes.into_iter();
         let of_peers = notes.filter(|note| note.message.contains("no port has `ofc_peer`"));

@@ -114,7 +114,7 @@ fn switch_forwards_to_fixed_neighbours_and_keeps_entries() {
 }
 
 #[test] // proves: routing
-fn vlan_router_follows_changed_mac_address() {
+fn vlan_router_uses_changed_mac_address_of_its_interface() {
     let fabric = Fabric::with_vlan(2, Some(2), "[[vlan]]\nvid = 1\nrouter = true\n");
     fabric.ping(2, "172.16.1.2");
     fabric.ip("link set vlan1 address 00:00:5e:00:01:02");

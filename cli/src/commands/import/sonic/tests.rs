@@ -95,7 +95,7 @@ fn sonic_qos_tables_become_a_valid_configuration() {
 }
 
 #[test]
-fn sonic_import_refuses_other_json_and_names_odd_values() {
+fn sonic_import_refuses_other_json_and_lists_unconverted_values() {
     for other in [json!([]), json!({}), json!({ "PORT": {} })] {
         converted(&other).unwrap_err();
     }
@@ -126,7 +126,7 @@ fn sonic_import_refuses_other_json_and_names_odd_values() {
 }
 
 #[test]
-fn hostile_sonic_values_add_no_keys() {
+fn line_breaks_in_sonic_values_add_no_configuration_keys() {
     let mut odd = db();
     odd["SCHEDULER"]["s1"] = json!({ "type": "DWRR", "weight": "15\nlossless = [4]", "pir": "7" });
     odd["PORT"]["Ethernet0"]["mtu"] = json!("9100\nlossless = [5]");
@@ -152,7 +152,7 @@ fn hostile_sonic_values_add_no_keys() {
 }
 
 #[test] // proves: sonic-import
-fn sonic_keys_and_values_that_no_port_can_have_are_named() {
+fn sonic_import_lists_keys_and_values_that_no_port_can_have() {
     let mut odd = db();
     odd["DSCP_TO_TC_MAP"]["AZURE"]["33"] = json!("8");
     odd["DSCP_TO_TC_MAP"]["AZURE"]["0-7"] = json!("1");
