@@ -8,7 +8,7 @@ pub fn check(bytes: &[u8]) {
             let envelope =
                 Envelope { dst: header.dst, src: header.src, tag: header.tag, cn_tag: header.cn_tag };
             let again = cnm.encode(&envelope);
-            let read = Header::parse(again.as_bytes()).expect("encoded CNM has no valid header");
+            let read = Header::parse(again.as_bytes()).expect("an encoded CNM must have a valid header");
             assert_eq!(read, header);
             assert_eq!(Cnm::parse(&read, again.as_bytes()), Ok(cnm));
         }

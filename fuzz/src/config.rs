@@ -26,7 +26,7 @@ fn follow(config: &Config) {
     let mut owned: Vec<usize> =
         workers.iter().flat_map(|worker| &worker.ports).map(|port| port.index()).collect();
     owned.sort_unstable();
-    assert_eq!(owned, (0..ports).collect::<Vec<_>>(), "a port does not have exactly one worker");
+    assert_eq!(owned, (0..ports).collect::<Vec<_>>(), "each port must have exactly one worker");
     assert!(config.memory(&workers, &[]).total.0 > 0);
     for (port, shell) in config.switch.ports.iter().zip(&config.shell.ports) {
         let rings = [shell.rings.fill, shell.rings.rx, shell.rings.tx, shell.rings.completion];

@@ -14,7 +14,7 @@ pub fn check(bytes: &[u8]) {
 
     let mut rewritten = bytes.to_vec();
     dscp::set(&mut rewritten, &header, 46);
-    let after = Header::parse(&rewritten).expect("rewritten frame has no valid header");
+    let after = Header::parse(&rewritten).expect("a rewritten frame must have a valid header");
     assert_eq!(after, Header { dscp: header.dscp.map(|_| 46), ..header });
-    assert_eq!(FlowKey::of(&after, &rewritten), flow, "flow key changed with the DSCP");
+    assert_eq!(FlowKey::of(&after, &rewritten), flow, "the flow key must not depend on the DSCP");
 }

@@ -1,4 +1,4 @@
-//! Fuzz target: any frame as LACP or as a marker.
+//! Fuzz target: parses any frame as LACP or as a marker (802.1AX).
 
 use xoff_wire::Header;
 use xoff_wire::lacp::{LacpError, Lacpdu, is_lacp, is_marker, marker_response};
@@ -14,7 +14,7 @@ pub fn check(bytes: &[u8]) {
     }
     if is_marker(bytes) {
         let Some(response) = marker_response(bytes, OWN) else { return };
-        let header = Header::parse(&response).expect("response to a marker has no valid header");
+        let header = Header::parse(&response).expect("the response to a marker must have a valid header");
         assert!(header.src == OWN && is_lacp(&header, &response) && is_marker(&response));
         assert_eq!(marker_response(&response, OWN), None, "a response is answered");
         return;
@@ -22,7 +22,7 @@ pub fn check(bytes: &[u8]) {
     match Lacpdu::parse(bytes) {
         Ok(pdu) => {
             let again = pdu.frame(OWN);
-            let header = Header::parse(&again).expect("encoded LACP frame has no valid header");
+            let header = Header::parse(&again).expect("an encoded LACP frame must have a valid header");
             assert!(is_lacp(&header, &again) && !is_marker(&again));
             assert_eq!(Lacpdu::parse(&again), Ok(pdu));
         }

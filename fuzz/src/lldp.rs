@@ -20,12 +20,12 @@ pub fn check(bytes: &[u8]) {
     let fit = head.iter().chain(&tlvs).take_while(|tlv| writer.push(tlv)).count();
     assert!(
         fit == 3 + tlvs.len() || bytes.len() + 2 > LEN_MAX,
-        "TLVs of a received frame do not fit into one frame"
+        "the TLVs of a received frame must fit into one frame"
     );
     let again = writer.finish();
-    let header = Header::parse(again).expect("encoded LLDP frame has no valid header");
+    let header = Header::parse(again).expect("an encoded LLDP frame must have a valid header");
     assert!(is_lldp(&header));
-    let again = Lldpdu::parse(header.payload(again)).expect("encoded LLDP frame is malformed");
+    let again = Lldpdu::parse(header.payload(again)).expect("an encoded LLDP frame must be well-formed");
     assert_eq!((again.chassis, again.port, again.ttl), (list.chassis, list.port, list.ttl));
     assert!(again.tlvs().flatten().eq(tlvs.into_iter().take(fit - 3)));
 }

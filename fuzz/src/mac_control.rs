@@ -7,7 +7,8 @@ pub fn check(bytes: &[u8]) {
         Ok(control) => {
             assert!(header.tag.is_none());
             let again = control.encode(MacAddr([2, 0, 0, 0, 0, 1]));
-            let header = Header::parse(&again).expect("encoded MAC control frame has no valid header");
+            let header =
+                Header::parse(&again).expect("an encoded MAC control frame must have a valid header");
             assert_eq!(MacControl::parse(&header, &again), Ok(control));
         }
         Err(reason) => assert_eq!(MacControlError::ALL[reason.index()], reason),

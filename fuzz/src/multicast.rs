@@ -1,4 +1,4 @@
-//! Fuzz target: any frame as IGMP, MLD or PIM.
+//! Fuzz target: parses any frame as IGMP, MLD or PIM.
 
 use xoff_wire::Header;
 use xoff_wire::multicast::{MembershipError, Message, QUERY_LEN, Role, is_group, parse, role};
@@ -15,9 +15,9 @@ pub fn check(bytes: &[u8]) {
         Ok(Message::Query(query)) => {
             let mut again = [0; QUERY_LEN];
             let again = query.write(MacAddr([2, 0, 0, 0, 0, 1]), None, &mut again);
-            let header = Header::parse(again).expect("encoded query has no valid header");
+            let header = Header::parse(again).expect("an encoded query must have a valid header");
             let Ok(Message::Query(parsed)) = parse(header.ether_type, header.payload(again)) else {
-                panic!("encoded query is malformed");
+                panic!("an encoded query must be well-formed");
             };
             assert_eq!((parsed.source, parsed.group), (query.source, query.group));
         }

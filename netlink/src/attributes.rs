@@ -6,7 +6,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 pub(crate) const HEADER: usize = 16;
 
 pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
-    let len = u32::try_from(HEADER + body.len()).expect("netlink message exceeds 4 GiB");
+    let len = u32::try_from(HEADER + body.len()).expect("a netlink message must be shorter than 4 GiB");
     [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
@@ -30,7 +30,8 @@ pub(crate) struct Attributes(Vec<u8>);
 
 impl Attributes {
     pub(crate) fn bytes(mut self, kind: u16, value: &[u8]) -> Attributes {
-        let len = u16::try_from(NLA_HEADER_SIZE + value.len()).expect("netlink attribute exceeds 64 KiB");
+        let len = u16::try_from(NLA_HEADER_SIZE + value.len())
+            .expect("a netlink attribute must be shorter than 64 KiB");
         self.0.extend(len.to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
         self.0.extend(value);

@@ -52,7 +52,7 @@ impl Nexthop {
     }
 }
 
-/// Reads struct nexthop_grp: id, lower and upper byte of the weight minus 1, padding.
+/// Parses struct nexthop_grp: id, weight minus 1 (lower byte, upper byte), padding.
 fn member(entry: &[u8]) -> (u32, u16) {
     (word(entry, 0), u16::from_le_bytes([entry[4], entry[5]]).saturating_add(1))
 }

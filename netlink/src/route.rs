@@ -22,7 +22,7 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Returns whether the message describes the device itself, not its port of a kernel bridge (same message type).
+/// Returns whether the message describes the device itself; messages about its role as a port of a kernel bridge have the same type.
 #[must_use]
 pub fn concerns_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec

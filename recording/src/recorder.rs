@@ -1,6 +1,6 @@
-//! Records calls at the boundary between driver and dataplane into a [`Sink`], without allocation, locks or system
-//! calls per frame. A [`Tap`] reports drops, a wrapper of the [`PuntSink`] punts. The reports pass through rings,
-//! which the recorder empties after each call.
+//! Records calls at the boundary between driver and dataplane into a [`Sink`], without allocation, locks or system calls per frame. A
+//! [`Tap`] reports drops; a wrapper of the [`PuntSink`] reports punts. The reports pass through rings, which the recorder empties after
+//! each call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Reports {
     pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Reports {
         let (producer, drops) = RingBuffer::new(REPORTS_MAX);
         let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
-        assert!(put.is_ok(), "the new switch already has a tap");
+        assert!(put.is_ok(), "a new switch must have no tap");
         Reports { drops, punts: None }
     }
 

@@ -74,7 +74,7 @@ impl Sink for Ring {
 }
 
 impl Records {
-    /// Returns why the recording ended, if it has. This thread then sees all earlier records.
+    /// Returns why the recording ended; `None` before the end. After the end, this thread sees all records (acquire load).
     fn ended(&self) -> Option<Ending> {
         let number = self.ended.load(Ordering::Acquire);
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()

@@ -1,4 +1,4 @@
-//! Checks that the example's policy never loses, reorders or strands a frame, and pauses no sender forever.
+//! Checks that the example's policy never loses or reorders a frame, leaves no frame in a queue, and pauses no sender forever.
 
 use super::*;
 use xoff_flow_control::settings::{Custom, PolicyKind};

@@ -1,4 +1,5 @@
-//! Tests of the example with real devices: alone, as a shadow, instead of PFC under load, and in an experiment.
+//! Tests of the example with real devices: alone, as a shadow policy (whose pauses are only counted), instead of PFC under load, and in an
+//! experiment.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

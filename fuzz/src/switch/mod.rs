@@ -170,7 +170,10 @@ impl Run {
             assert_eq!(self.star.at(flow.from).sent(flow.id), stream.count, "{flow:?} is stalled");
             assert_eq!(received.late_or_twice, 0, "{flow:?} is out of order");
             if self.must_come(*flow, stream.class) {
-                assert_eq!(received.frames, stream.count, "{flow:?} lost frames that no counter shows");
+                assert_eq!(
+                    received.frames, stream.count,
+                    "no counter shows a loss, so all frames of {flow:?} must arrive"
+                );
             }
         }
     }

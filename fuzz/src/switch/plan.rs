@@ -88,7 +88,8 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// Returns a pipeline chosen by one byte. The byte's remainder by 3 decides on halts, the quotient on rate, delay and order.
+/// Returns a pipeline chosen by one byte. The byte's remainder by 3 decides whether full queues halt the pipeline, the quotient its rate,
+/// delay and order.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };

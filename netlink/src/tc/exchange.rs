@@ -19,7 +19,7 @@ pub struct TcError {
 }
 
 impl TcError {
-    /// Returns whether the kernel lacks this kind of object, or has none at this place.
+    /// Returns whether the request failed because the kernel does not support the object's kind, or has no such object.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == ErrorKind::NotFound

@@ -79,7 +79,7 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// Builds a request to delete the filter; if it has no handle, all filters of its priority and protocol.
+    /// Builds a request to delete the filter `node`. If `node` has no handle, the request deletes all filters of its priority and protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };

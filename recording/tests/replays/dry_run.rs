@@ -72,7 +72,7 @@ struct Stage<'a> {
 struct Line {
     comes: Vec<Vec<u8>>,
     out: VecDeque<Frame>,
-    /// Number of frames in `out` that leave before the next loop.
+    /// Number of frames in `out` that the line carries before the driver's next loop.
     leaves: usize,
 }
 
