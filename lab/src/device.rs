@@ -57,7 +57,7 @@ impl Device {
     }
 
     pub(crate) fn ifindex(&self) -> i32 {
-        i32::try_from(self.index).expect("the kernel's interface index is no positive int")
+        i32::try_from(self.index).expect("the kernel's interface index must be a positive int")
     }
 
     #[must_use]
@@ -195,7 +195,7 @@ impl Counters {
             LinkAttribute::Stats64(stats) => Some(*stats),
             _ => None,
         });
-        let stats = stats.expect("the kernel's link message lacks statistics");
+        let stats = stats.expect("the kernel's link message must contain statistics");
         Counters {
             rx_packets: stats.rx_packets,
             rx_bytes: stats.rx_bytes,
@@ -229,5 +229,5 @@ fn mac_of(link: &LinkMessage) -> MacAddr {
         LinkAttribute::Address(octets) => <[u8; 6]>::try_from(octets.as_slice()).ok(),
         _ => None,
     });
-    MacAddr(octets.expect("an Ethernet device lacks a MAC address"))
+    MacAddr(octets.expect("an Ethernet device must have a MAC address"))
 }

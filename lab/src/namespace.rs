@@ -30,7 +30,7 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// Sends jobs to the thread inside the namespace, which is the parent of every child process.
+    /// Sends jobs to the namespace's thread, which is the parent of all child processes.
     keeper: Sender<Job>,
     keeper_id: Pid,
 }
@@ -72,7 +72,7 @@ impl Namespace {
                 namespace: name.to_owned(),
                 source: thread_refused(&source),
             })?;
-        let made = made.recv().expect("the namespace's thread ended without a report");
+        let made = made.recv().expect("the namespace's thread must report its start");
         let (file, keeper_id) = made.map_err(failed)?;
         Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
     }
@@ -84,8 +84,7 @@ impl Namespace {
 
     /// Runs `work` in a new thread inside the namespace, where its sockets stay. Propagates a panic.
     ///
-    /// # Errors
-    /// Fails if `work` fails or the system refuses a thread.
+    /// # Errors Fails if `work` fails or no thread can be started.
     pub fn try_run<T: Send, E: From<io::Error> + Send>(
         &self,
         work: impl FnOnce() -> Result<T, E> + Send,
@@ -105,8 +104,7 @@ impl Namespace {
 
     /// Runs `work` as [`Namespace::try_run`] does.
     ///
-    /// # Panics
-    /// Panics if the system refuses a thread.
+    /// # Panics Panics if no thread can be started.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.try_run(|| Ok::<T, io::Error>(work())).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -176,8 +174,8 @@ impl Namespace {
         let job = Box::new(move || {
             let _ = report.send(work()); // fails only if the caller no longer waits
         });
-        self.inner.keeper.send(job).expect("the namespace's thread has ended");
-        done.recv().expect("the namespace's thread dropped a job")
+        self.inner.keeper.send(job).expect("the namespace's thread must still run");
+        done.recv().expect("the namespace's thread must finish each job")
     }
 
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
@@ -203,7 +201,7 @@ impl Namespace {
 
     fn enter(&self) {
         setns(self.inner.file.as_fd(), CloneFlags::CLONE_NEWNET)
-            .expect("failed to enter a namespace that this process made");
+            .expect("this process must be able to enter a namespace that it keeps open");
     }
 }
 
@@ -231,7 +229,7 @@ mod tests {
     fn threads_and_programs_started_in_a_namespace_run_inside_it() {
         let namespace = Lab::new().namespace("lab-a").unwrap();
         let inside = namespace.run(inode);
-        assert_ne!(inside, inode(), "the call left the caller in the other namespace");
+        assert_ne!(inside, inode(), "the caller's thread must stay in its namespace");
         let mut readlink = Command::new("readlink");
         readlink.arg("/proc/self/ns/net");
         let expected = format!("net:[{inside}]\n");
@@ -279,7 +277,7 @@ mod tests {
         assert_eq!(namespace.read_file(Path::new("/var/tmp/lab-d")).unwrap(), "third\n");
         assert!(
             !place.exists() && !Path::new("/var/tmp/lab-d").exists(),
-            "a private file is visible outside"
+            "private files must be invisible outside"
         );
     }
 

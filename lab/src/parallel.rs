@@ -5,8 +5,7 @@ use std::thread;
 /// Maximum number of threads, which mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
-/// Runs `work` for all items in parallel, and keeps their order. Propagates a panic. If threads are refused, the caller
-/// does all work.
+/// Runs `work` for all items in parallel, and keeps their order. Propagates a panic. If no thread can be started, the caller does all work.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());

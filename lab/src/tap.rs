@@ -54,7 +54,7 @@ impl Tie {
     }
 
     pub fn untie(&self) {
-        let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP device is gone
+        let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails if the TAP device is gone
     }
 
     #[must_use]
@@ -83,7 +83,7 @@ fn redirect(from: i32, to: i32) -> Request {
 
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
-        let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly if there is no clsact
+        let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails if there is no clsact
         Ok(!filters.is_empty() && filters.iter().all(|filter| filter.priority() == OURS))
     })?;
     if left { send(tap, [Qdisc::delete(clsact(tap.ifindex()))].into_iter()) } else { Ok(()) }

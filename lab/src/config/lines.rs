@@ -31,8 +31,8 @@ impl LineKeys {
         }
     }
 
-    /// Returns the impairments of frames sent by each end of the link; with `from`, only that end's frames have any. `None` means no
-    /// delay line.
+    /// Returns the impairments of frames sent by each end of the link (with `from`, only by that end); `None` if no key asks for a delay
+    /// line.
     pub(super) fn line(self, from: Option<usize>) -> Option<[Impairment; 2]> {
         let LineKeys { delay, jitter, loss, mac_control } = self;
         if delay.is_none() && jitter.is_none() && loss.is_none() {
@@ -150,9 +150,9 @@ impl Network {
             let text = format!("{stall}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}", port(0), port(1));
             Config::from_toml("delay line", &text, Machine::default())
         };
-        // Omit the switch's stall budget if this configuration, which lacks the switch's other settings, makes it invalid.
+        // The switch's stall budget may be invalid without the switch's other settings: then use the default.
         let config = read(stall.max()).or_else(|_| read(None));
-        config.expect("a delay line's ports are invalid")
+        config.expect("the ports of a delay line must be valid")
     }
 }
 

@@ -97,7 +97,7 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns the far ports that each copy of a broadcast may reach: several if the copy leaves by a port group.
+    /// Returns, for each copy of a broadcast, the ports at the other end of its link: several if the copy leaves by a port group.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {

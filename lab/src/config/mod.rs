@@ -49,7 +49,6 @@ pub struct Network {
     pub notes: Vec<Problem>,
     pub file: Option<PathBuf>,
     pub own_policy: Option<OwnPolicy>,
-    /// Rates that `xoff lab link --speed` changed; all clones of a network share them.
     pub rates: Rates,
 }
 

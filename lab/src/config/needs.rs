@@ -8,7 +8,7 @@ use super::Network;
 /// Memory budgeted for an agent and its guard; 4.5 MiB were measured.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Remedy for which a lab with delay lines names `delay` instead, because it computes cable lengths from it.
+/// Remedy that a lab with delay lines replaces by a smaller `delay`, because `delay` gives the cable lengths.
 const CABLE: &str = "the default `cable` of each port";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(
             needs.total().0,
             switches - PROCESS + 8 * AGENT.0,
-            "both switches run in one process, whose fixed memory is not counted exactly once"
+            "the fixed memory of the common process of both switches must be counted once"
         );
         assert!(read(TWO, Some(needs.total().0)).unwrap().warnings.is_empty());
         assert!(read(TWO, Some(needs.total().0 - 1)).is_err());

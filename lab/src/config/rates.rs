@@ -34,7 +34,7 @@ impl LinkRates {
     }
 }
 
-/// Changed rates by the link's index, shared by all clones.
+/// Rates that `xoff lab link --speed` changed, by the link's index; shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct Rates(Arc<Mutex<BTreeMap<usize, LinkRates>>>);
 
@@ -48,8 +48,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns these rates with the line rates of the lab's file, for a starting switch. Its rings are sized for the full rate, but it must
-    /// send only as fast as slowed peers receive.
+    /// Returns rates for a starting switch: the line rates of the lab's file, for which its rings are sized, but sending rates that slowed
+    /// peers can receive.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();
@@ -71,8 +71,8 @@ impl Network {
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Keeps the pause refresh intervals of the running network `like` at ports of slowed links, if shorter: while the speed changes, a
-    /// peer may still compute shorter pause times from the former speed.
+    /// Limits the pause refresh interval at ports of slowed links to that of the running network `like`: pauses last shorter until the peer
+    /// knows the lower speed.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

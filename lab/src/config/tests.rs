@@ -160,8 +160,8 @@ fn delay_of_lab_link_sets_cable_length_of_both_its_ports() {
     )
     .unwrap();
     let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
-    // A delay in only one direction halves the cable, because a pause and the frames after it travel in opposite directions. With
-    // `mac_control = false`, the link does not delay pauses.
+    // The cable's round trip is that of a pause and the frames after it: a delay in one direction counts half, and with `mac_control =
+    // false` only frames are delayed.
     assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (1_250_000, 250_000, 250_000));
     assert_eq!(cable(1, 0), 35, "the cable is not the one that the port's key gives");
     let line = |link: usize| network.links[link].line.unwrap();

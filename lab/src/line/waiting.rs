@@ -4,8 +4,8 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::Impairment;
 
-/// Lateness up to which late frames leave at once. Later frames leave at the line's rate, because the receiver has no memory for a longer
-/// burst.
+/// Maximum burst of late frames, as sending time at the line's rate. Further late frames leave at that rate, because the receiver has no
+/// memory for a longer burst.
 const BURST: Nanos = Nanos::from_millis(1);
 
 #[derive(Debug)]
@@ -138,13 +138,13 @@ mod tests {
         assert_eq!(
             line.pop(Nanos(1)),
             Some((Nanos(1), 'b')),
-            "the frame without delay did not overtake the delayed one"
+            "the frame without delay must overtake the delayed one"
         );
         line.push(Nanos(2), Nanos(0), BYTES, 'c').unwrap();
         assert_eq!(
             (line.pop(Nanos(4)), line.len()),
             (None, 2),
-            "a frame with a shorter delay overtook an earlier frame"
+            "a frame with a shorter delay must not overtake an earlier frame"
         );
         assert_eq!(line.drain().collect::<String>(), "ac");
         line.push(Nanos(9), Nanos(0), Bytes(250), 'd').unwrap();

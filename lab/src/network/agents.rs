@@ -170,7 +170,7 @@ impl Drop for Agents {
 
 fn signal(child: &Child, signal: Signal) {
     if let Ok(pid) = i32::try_from(child.id()) {
-        let _ = kill(Pid::from_raw(pid), signal); // fails harmlessly if the child has just ended; its id is not reused before `wait`
+        let _ = kill(Pid::from_raw(pid), signal); // fails if the child has just ended; its id is not reused before `wait`
     }
 }
 

@@ -121,7 +121,7 @@ fn refuse_routes(
     Ok(())
 }
 
-/// Returns the shortest route that the kernel may prefer to the lab's (`own`) for one of `addresses`, and that
+/// Returns the route with the shortest prefix that the kernel may prefer to the lab's route (`own`) for one of `addresses`, and that
 /// address.
 fn first_taking<'a>(
     routes: &'a [Route],

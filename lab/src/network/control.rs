@@ -151,11 +151,11 @@ fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> 
         Request::Reload { dry_run } => reply(&stream, &view.reload(dry_run)),
         Request::Link(link, change) => reply(&stream, &view.change_link(link, &change)),
         Request::Restart(restart) => {
-            let _ = events.send(Event::Restart(stream, restart)); // fails harmlessly if the network is ending
+            let _ = events.send(Event::Restart(stream, restart)); // fails if the network is ending
             Ok(())
         }
         Request::Down => {
-            let _ = events.send(Event::Down(stream)); // fails harmlessly if the network is ending already
+            let _ = events.send(Event::Down(stream)); // fails if the network is ending already
             Ok(())
         }
     }

@@ -46,7 +46,7 @@ impl Process {
 
     fn signal(self, signal: Signal) {
         if self.is_alive() {
-            let _ = kill(Pid::from_raw(self.pid), signal); // fails harmlessly if the process has just ended
+            let _ = kill(Pid::from_raw(self.pid), signal); // fails if the process has just ended
         }
     }
 }
@@ -117,7 +117,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Opens all namespaces, so that no inode number is reused meanwhile.
+/// Opens all namespaces; returns them by inode number, which the kernel cannot reuse while they are open.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -267,7 +267,7 @@ mod tests {
         assert!(sweep().contains("dead-wire"));
         let found = ["left", "held", "plain"].map(|device| Device::find(&one, device).is_ok());
         assert_eq!(found, [false, true, true]);
-        assert!(lives_there.try_wait().unwrap().is_none(), "a process outside the dead network was ended");
+        assert!(lives_there.try_wait().unwrap().is_none(), "processes outside the dead network must survive");
         lives_there.kill().unwrap();
         lives_there.wait().unwrap();
     }

@@ -58,8 +58,8 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because a link was down, at all its ports: drops count at the ingress port,
-    /// which can be any.
+    /// Lossless frames that the switch at each end dropped because a link was down. All its ports count, because a drop is counted at the
+    /// frame's ingress port.
     pub link_down: [u64; 2],
     pub line: u64,
 }

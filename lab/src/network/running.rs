@@ -57,10 +57,10 @@ struct Wires {
 impl Drop for Wires {
     fn drop(&mut self) {
         for switch in &self.switches {
-            let _ = switch.delete_group(PORTS); // fails harmlessly if there is none yet
+            let _ = switch.delete_group(PORTS); // fails if there is none yet
         }
         for device in self.lab.devices() {
-            let _ = device.delete(); // fails harmlessly if the other end or the namespace is gone
+            let _ = device.delete(); // fails if the other end or the namespace is gone
         }
     }
 }
@@ -75,8 +75,7 @@ struct NodeNamespaces {
 impl RunningNetwork {
     /// Starts the network; gives up when `is_stopped` returns true.
     ///
-    /// # Errors
-    /// Fails if the system refuses a part, or with [`NetworkError::Stopped`]. Leaves nothing of the network then.
+    /// # Errors Fails if a part cannot be created, or with [`NetworkError::Stopped`]. Leaves nothing of the network then.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,
@@ -283,7 +282,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // Ignore an error: without a broadcast address, switches learn the address from the host's first frame.
+        // Ignore an error: if this broadcast fails, switches learn the host's address from its first frame.
         let _ = sent;
     });
     Ok(())

@@ -42,7 +42,7 @@ impl NetworkView {
             let host = &self.network.hosts[host].name;
             let help = match far.is_switch {
                 true => format!(
-                    "change only frames from the switch, by --from {}, or change the file and start the lab again",
+                    "change only the rate of frames from the switch, by --from {}, or change the file and start the lab again",
                     far.node
                 ),
                 false => "change the speed in the lab's file, and start the lab again".into(),
