@@ -1,6 +1,6 @@
 //! Harness of the namespace tests: hosts around the real `xoff` binary. It requires root.
 //!
-//! [`decode`] uses tshark and scapy. [`Bed::finish`] stops the switch and checks its promise of losslessness.
+//! [`Bed::finish`] stops the switch and checks that it lost no lossless frame.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // test code, in a crate because several tests share it

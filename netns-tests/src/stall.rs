@@ -196,12 +196,12 @@ mod tests {
         assert_eq!(
             attempts_until(&run, 9, false),
             (1, false),
-            "attempts of a test that failed without a stall"
+            "a test that failed without a stall must not be repeated"
         );
         assert_eq!(
             attempts_until(&run, 9, true),
             (3, false),
-            "attempts of a test that always fails with a stall"
+            "a test that fails in a stall each time must be attempted three times"
         );
         assert_eq!(fs::read_to_string(&run.file).unwrap().lines().count(), 3);
     }
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(
             [host(10_000_000, 7), host(10_000_001, 0)],
             [false, true],
-            "a ring of 100 frames covers a stall of 10 ms"
+            "a ring of 100 frames at 123.04 Mb/s must cover a stall of 10 ms"
         );
     }
 }

@@ -168,9 +168,7 @@ impl RunningTraffic {
     #[must_use]
     pub fn received_at(&self, host: &Host, class: usize) -> u64 {
         let running_host = self.hosts.iter().find(|running_host| running_host.number == host.number());
-        running_host.expect("the host does not take part in the traffic").progress.received[class]
-            .frames
-            .get()
+        running_host.expect("the host must take part in the traffic").progress.received[class].frames.get()
     }
 
     pub fn wait_received(&self, frames: u64) {
@@ -228,7 +226,7 @@ impl Reports {
     #[must_use]
     pub fn of(&self, host: &Host) -> &HostReport {
         let place = self.numbers.iter().position(|&number| number == host.number());
-        &self.reports[place.expect("the host did not take part in the traffic")]
+        &self.reports[place.expect("the host must have taken part in the traffic")]
     }
 
     #[must_use]
@@ -238,7 +236,7 @@ impl Reports {
         received
             .iter()
             .find(|it| (it.sender, it.stream) == key)
-            .expect("the receiver has no report of the stream")
+            .expect("the receiver must have a report of the stream")
     }
 
     /// Asserts that streams of these classes arrived complete, once and in order, and no host dropped a frame.

@@ -8,10 +8,10 @@ use xoff_switch::control::acknowledge::AcknowledgedNow;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Exclude known gaps in a switch's proof of losslessness.
+/// Acknowledge past gaps in a switch's proof of losslessness.
 ///
-/// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. Verdict, exit
-/// code and metrics ignore an acknowledged gap. Losses, and gaps that still exist, cannot be acknowledged.
+/// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. Verdict, exit code and metrics ignore
+/// an acknowledged gap. Losses, and gaps whose cause still lasts, cannot be acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Address of the switch: a URL or unix:PATH.

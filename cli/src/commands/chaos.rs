@@ -6,11 +6,11 @@ use xoff_testkit::chaos::{self, Report};
 
 use crate::cli;
 
-/// Check every promise of a switch in random simulated fabrics.
+/// Check a switch's guarantees in random simulated fabrics.
 ///
-/// Each seed gives a random fabric with loads, policies and faults; promises are checked after every event. The first
-/// broken promise ends the command with exit code 1, and is printed with the seed, the events before it, and the
-/// smallest failing scenario found.
+/// Each seed gives a random fabric with loads, policies and faults; guarantees of SPECIFICATION.md are checked after every event. The first
+/// violation ends the command with exit code 1, and is printed with the seed, the events before it, and the smallest failing scenario
+/// found.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Seeds of the runs, from the first to the last.
@@ -122,6 +122,6 @@ mod tests {
     #[test]
     fn switch_guarantees_hold_in_random_fabrics_of_a_few_seeds() {
         let args = Args { seeds: (0, 3), jobs: Some(2), events: 2_000 };
-        assert_eq!(run(&args).expect("the report cannot be written"), ExitCode::SUCCESS);
+        assert_eq!(run(&args).expect("the report must be written"), ExitCode::SUCCESS);
     }
 }

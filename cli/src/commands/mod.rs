@@ -58,7 +58,7 @@ fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
     // message.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build())))
-        .expect("another hook for error reports is installed already");
+        .expect("only one hook for error reports may be installed");
     match Cli::parse().command.run(own) {
         Ok(code) => code,
         Err(report) => {

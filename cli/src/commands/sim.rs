@@ -290,13 +290,13 @@ mod tests {
         let stub = place.join("xoff");
         fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("the stub cannot be written");
         fs::set_permissions(&stub, fs::Permissions::from_mode(0o755))
-            .expect("the stub of xoff cannot be made executable");
+            .expect("the stub of xoff must become executable");
         let path = format!("{}:/usr/bin:/bin", place.display());
         let mut command = std::process::Command::new("bash");
         command.args(["-ec", script]).env_clear().env("PATH", path).envs(environment.iter().copied());
         let done = command.output().expect("bash cannot be run");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let output = String::from_utf8(done.stdout).expect("the stub's arguments are not UTF-8");
+        let output = String::from_utf8(done.stdout).expect("the stub's arguments must be UTF-8");
         let words: Vec<&str> = output.lines().skip(1).collect();
         parse(&words).unwrap_or_else(|message| panic!("{words:?}: {message}"))
     }
@@ -329,7 +329,7 @@ mod tests {
         let mut command = std::process::Command::new("/usr/bin/python3");
         let read = command.args(["-c", SCRIPT, text]).output().expect("python3 cannot be run");
         assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-        serde_json::from_slice(&read.stdout).expect("the output of python3 is not JSON")
+        serde_json::from_slice(&read.stdout).expect("the output of python3 must be JSON")
     }
 
     #[test] // proves: integrations

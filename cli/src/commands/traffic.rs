@@ -88,7 +88,7 @@ struct HostArgs {
     /// Obey the rates that the switch requests (GFC), class by class.
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_rates: bool,
-    /// Longest delay of the host after which it sends a burst to catch up.
+    /// Maximum delay that the host makes up for by a burst.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
     /// Count frames to other hosts too.
@@ -100,7 +100,7 @@ struct HostArgs {
     /// Spin instead of sleeping: exact latencies, but one whole core.
     #[arg(long)]
     busy: bool,
-    /// Shortest sleep under traffic; pauses may be obeyed later by this time.
+    /// Minimum sleep under traffic; pauses are obeyed up to this time late.
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
     nap: Nanos,
     /// Add a CN-TAG to streams and obey CNMs (802.1Qau).
@@ -240,8 +240,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run.
-    /// After [`SIGNALS_LATE`], a signal ends the process, which may block while it writes its report to an unread pipe.
+    /// Ends the run. After [`SIGNALS_LATE`], a signal ends the process, because its report to an unread pipe may block.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

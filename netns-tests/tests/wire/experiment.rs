@@ -175,7 +175,7 @@ fn victim_flow_completes_in_experiment_ofc_fig1() {
 fn report_of_cascade_experiment_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // Run it three times, because the report omits runs in which the machine stalled.
+        // Run the experiment three times, because its report omits runs in which the machine stalled.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
@@ -202,7 +202,6 @@ fn deadlock_experiment_loses_no_frame() {
             assert_eq!(number(result, "/held") > 0, number(result, "/deadlocks") > 0);
             assert_eq!(result["cycle"].as_array().unwrap().is_empty(), number(result, "/deadlocks") == 0);
         }
-        // With PFC, each switch of the ring pauses the switch before it.
         let result = &report["policies"]["pfc"];
         assert_eq!(number(result, "/deadlocks"), 1);
         let held = number(result, "/held");
@@ -217,7 +216,7 @@ fn deadlock_experiment_loses_no_frame() {
     });
 }
 
-/// Runs a QCN experiment, in which all CNMs must come from the variant's congestion points.
+/// Runs a QCN experiment under two policies. All CNMs must come from the policy's congestion points: outputs or inputs.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];

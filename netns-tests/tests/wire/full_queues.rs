@@ -91,7 +91,7 @@ fn ingress_count_excludes_forwarded_frames_if_so_configured() {
     bed.finish(switch);
 }
 
-/// The paper on CaPFC calls these two settings together PFC_wstop.
+/// The CaPFC paper calls this combination PFC_wstop.
 #[test]
 fn until_forwarded_accounting_is_lossless_with_when_full_stop() {
     unstalled(|| {

@@ -131,9 +131,10 @@ fn losslessness_is_broken_if_stall_loses_all_frames_of_class() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 + 20 bytes.
+/// Frames that a stall must not lose. At 100 Mb/s, a stall of 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 + 20 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum frames without loss, with whole receive chunks: 31 more, because a worker may keep that many chunks outside the fill ring.
+/// Maximum frames without loss, with whole receive chunks. They are 31 more than promised, the chunks that a worker may keep outside the
+/// fill ring.
 const WHOLE: u32 = PROMISED + 31;
 /// Maximum frames without loss, with small receive chunks: one more for each 512 bytes of the promised frames.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
@@ -168,7 +169,7 @@ fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     }
 }
 
-/// A frame of 512 bytes takes one small chunk, a frame of 513 bytes two. The promise holds for 256 bytes on average (with FCS).
+/// A frame of 512 bytes takes one small chunk, a frame of 513 bytes two. The stall budget is for frames of 256 bytes on average (with FCS).
 #[test] // proves: memory, headroom
 fn switch_stalled_under_mixed_frame_lengths_loses_no_frame() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
@@ -180,7 +181,7 @@ fn switch_stalled_under_mixed_frame_lengths_loses_no_frame() {
     }
 }
 
-/// The reported stall excludes the worker's sleep: at most the time without frames before it, or a quarter of the stall budget.
+/// The reported stall excludes the worker's sleep: at most a quarter of the stall budget, or the time without frames if that is longer.
 #[test]
 fn switch_reports_every_frame_lost_in_stall_after_traffic() {
     let bed = bed(2).build();

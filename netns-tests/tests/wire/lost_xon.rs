@@ -25,7 +25,7 @@ fn paused_class_resumes_at_pause_expiry_if_xon_is_lost() {
             wait_for("the end of the pause", || {
                 (switch.class(2, 3).pause_received.durations.count == u64::from(pause)).then_some(())
             });
-            // Read the duration only now: `nanos` of an expired pause rises until the switch has ended it.
+            // Read the duration only now: it rises until the switch has ended the expired pause.
             let ended = switch.class(2, 3).pause_received;
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");

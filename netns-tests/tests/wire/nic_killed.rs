@@ -107,7 +107,6 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     assert!(!ended.success() && text.contains("another xoff"), "{text}");
     kill_both(agent);
     assert!(wire.arrived(LOSSLESS).is_empty(), "the class is no longer paused");
-    // Settings that an operator changes after the kill must stay.
     assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
     let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
     assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());

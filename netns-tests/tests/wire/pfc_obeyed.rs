@@ -51,8 +51,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Returns the duration of the pause after its end, because `nanos` rises until the switch ends an expired
-    /// pause.
+    /// Waits for the end of the pause, then returns its duration, which the switch increases until it ends an expired pause.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

@@ -89,7 +89,7 @@ impl<'a> Db<'a> {
         self.table(table)?.get(key)?.as_object()
     }
 
-    /// Returns an entry that `place` refers to, and notes a missing one.
+    /// Returns the entry `name`, to which `place` refers; notes that the table lacks it.
     fn named(&mut self, table: &str, name: &str, place: &str) -> Option<&'a Table> {
         let entry = self.entry(table, name);
         if entry.is_none() {

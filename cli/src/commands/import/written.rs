@@ -8,7 +8,7 @@ pub(super) struct Written {
     pub name: Option<String>,
     pub memory: Vec<String>,
     pub ports: Vec<(String, Settings)>,
-    /// Settings that xoff does not have; they become comments.
+    /// Settings of the imported file that xoff does not have; they become comments.
     pub notes: Vec<String>,
 }
 

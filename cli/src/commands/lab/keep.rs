@@ -61,7 +61,7 @@ impl Kept {
         }
         let page = display::serve(up.view());
         let page = page
-            .inspect_err(|error| cli::tell(format_args!("warning: no web page of the lab: {error}")))
+            .inspect_err(|error| cli::tell(format_args!("warning: this lab has no web page: {error}")))
             .ok();
         let page = page.map(|(page, url)| {
             let _ = up.view().page.set(url); // the first and only value

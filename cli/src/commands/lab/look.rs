@@ -52,9 +52,8 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns node and command of a capture on `link`.
-/// `xoff capture` at the switch port that `link` names, or at the first of two switches that it joins; otherwise `tcpdump` at the
-/// link's host.
+/// Returns node and command of a capture on `link`. The command is `xoff capture` if `link` names a switch port or joins two switches (then
+/// at the first), else `tcpdump` at the link's host.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,
@@ -137,7 +136,7 @@ mod tests {
         assert_eq!(at("h2:eth1").unwrap(), "h2 -i eth1 -U -w file");
         assert!(
             matches!(at("h2"), Err(NetworkError::AmbiguousLink { .. })),
-            "a host's name selects a link although the host has two links"
+            "the name of a host with two links must select no link"
         );
         assert_eq!(at("s1:h1").unwrap(), "s1 capture h1 -w file");
         assert_eq!(at("s2-s1").unwrap(), "s1 capture s2 -w file");

@@ -359,7 +359,7 @@ fn at_node(
         return Err(NetworkError::LostNamespace { reason: reason.clone() }.into());
     }
     enter(entrance).map_err(NetworkError::io(format!("enter {node} of lab {lab}")))?;
-    let (program, arguments) = command.split_first().expect("clap accepted an empty command");
+    let (program, arguments) = command.split_first().expect("clap must refuse an empty command");
     let mut program = Program::new(program);
     program.args(arguments).envs(&description.variables).env("XOFF_NODE", node);
     program.env_remove(cli::URL_VARIABLE); // it names a switch outside of the node
@@ -367,7 +367,7 @@ fn at_node(
 }
 
 fn take_place(command: &[OsString]) -> u8 {
-    let (program, arguments) = command.split_first().expect("clap accepted an empty command");
+    let (program, arguments) = command.split_first().expect("clap must refuse an empty command");
     failed(&Program::new(program).args(arguments).exec(), command)
 }
 

@@ -155,7 +155,7 @@ pub struct GuardArgs {
     /// Network interface.
     #[arg(long)]
     device: String,
-    /// Index of the interface, which stays when it is renamed.
+    /// Index of the interface; a new name does not change it.
     #[arg(long)]
     index: i32,
 }
@@ -387,13 +387,18 @@ fn render(facts: &Facts) -> String {
     let mac_control = match facts.mac_control {
         MacControl::Received => "reaches this host",
         MacControl::Swallowed => "does not reach this host",
-        MacControl::Unknown if facts.xdp_program.is_some() => "unknown: an XDP program may consume it",
+        MacControl::Unknown if facts.xdp_program.is_some() => {
+            "unknown: an XDP program may consume the frames"
+        }
         MacControl::Unknown => "no known obstacle to MAC control",
     };
     let lines = [
         ("device", facts.device.as_str()),
         ("driver", facts.driver.as_deref().unwrap_or("unknown")),
-        ("stopped by", facts.leaf.unwrap_or("no queueing discipline that this kernel has")),
+        (
+            "stopped by",
+            facts.leaf.unwrap_or("nothing: this kernel lacks a queueing discipline that stops a class"),
+        ),
         ("offloads", &facts.offloads),
         ("MAC control", mac_control),
         ("real time", if facts.real_time { "allowed" } else { "not allowed" }),

@@ -90,6 +90,6 @@ mod tests {
         line(&text, &["right", "DOWN", "-", "2", "1,000 (25 %)"]);
         assert_eq!(json(&status)[0]["members"][1]["tx_frames"], 1_000);
         status.ports.clear();
-        assert_eq!(group_table(&status), "", "a group without selected ports is shown");
+        assert_eq!(group_table(&status), "", "groups without selected ports must not be shown");
     }
 }

@@ -69,6 +69,6 @@ mod tests {
             ["left", "30.0 kB", "28.0 kB", "12.3 kB", "17.7 kB", "40.0 kB", "20.0 ms", "33.0 ms", "TOO LATE"];
         line(&text, &words);
         line(&text, &["right", "was never held"]);
-        assert_eq!(text.trim().lines().count(), 3, "lossy classes are shown:\n{text}");
+        assert_eq!(text.trim().lines().count(), 3, "lossy classes must not be shown:\n{text}");
     }
 }

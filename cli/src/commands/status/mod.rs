@@ -45,7 +45,7 @@ Examples:
   xoff status drops --json | jq '.[].classes[] | {class, lost}'
   xoff status causes --url http://10.0.0.1:9464 --url http://10.0.0.2:9464";
 
-/// Show a running switch: ports, classes, pauses, drops, ledger.
+/// Show a running switch: ports, classes, pauses, drops.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

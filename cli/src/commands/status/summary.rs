@@ -3,7 +3,7 @@ use xoff_config::written::grouped;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{Books, ClassStatus, OngoingStatus, PortStatus, Status};
 
-/// Names of faults that other lines of the summary show, such as its verdict and tables.
+/// Log events of faults that the summary shows in other lines or in its tables.
 const SHOWN_BY_OTHER_LINES: [&str; 12] = [
     "loss",
     "unseen-loss",
@@ -194,7 +194,7 @@ mod tests {
     fn summary_prints_ongoing_faults_that_no_other_line_shows() {
         let events = include_str!("../../../../docs/log.md");
         for event in SHOWN_BY_OTHER_LINES {
-            assert!(events.contains(&format!("`{event}`")), "the log has no event {event}");
+            assert!(events.contains(&format!("`{event}`")), "docs/log.md must contain the event {event}");
         }
         let ongoing = |event: &str, text: &str| OngoingStatus {
             event: event.into(),

@@ -345,7 +345,7 @@ pub(super) mod tests {
         assert!(class.contains("hairpin 3") && class.contains("headroom_exhausted 1"), "{class}");
         line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);
         line(&text, &["right", "drop", "2, 2.50 s", "70", "2.00 s ago, STILL ON, 50 dropped, 0 forwarded"]);
-        assert!(!text.contains("right  0"), "a class without traffic is shown:\n{text}");
+        assert!(!text.contains("right  0"), "classes without traffic must not be shown:\n{text}");
     }
 
     #[test]
@@ -371,7 +371,7 @@ pub(super) mod tests {
         }
         assert!(
             !render(&status, None).contains(head),
-            "a table of flows is shown without flow lists or fallbacks"
+            "a table of flows must be shown only after flow lists or fallbacks"
         );
         let requests = FlowRequestsStatus { flow_pauses: 1_012, requested: 5, ..Default::default() };
         status.ports[0].classes[3].flows = Some(FlowStatus {

@@ -263,7 +263,7 @@ mod tests {
         let mut status = status();
         let pauses = text(What::Pauses, &status, None);
         line(&pauses, &["left", "3", "2 x, 1.25 s, NOW (egress right)"]);
-        assert!(!pauses.contains("right  "), "a class that was never paused is shown:\n{pauses}");
+        assert!(!pauses.contains("right  "), "classes that were never paused must not be shown:\n{pauses}");
         let drops = text(What::Drops, &status, None);
         line(&drops, &["left", "3 lossless", "hairpin", "3"]);
         line(&drops, &["left", "xdp", "rx_ring_full", "2"]);
