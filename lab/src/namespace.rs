@@ -172,7 +172,7 @@ impl Namespace {
     pub fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
-            let _ = report.send(work()); // fails only if the caller no longer waits
+            let _ = report.send(work()); // fails if the caller no longer waits
         });
         self.inner.keeper.send(job).expect("the namespace's thread must still run");
         done.recv().expect("the namespace's thread must finish each job")

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_device_group_leaves_all_other_devices() {
+    fn deleting_a_device_group_keeps_all_other_devices() {
         let mut lab = Lab::new();
         let [near, far] = ["near", "far"].map(|name| lab.namespace(name).unwrap());
         let pair = |device, group: Option<u32>| {

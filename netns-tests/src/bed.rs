@@ -206,8 +206,8 @@ impl Bed {
         assert!(status.success(), "{stdout}\n{stderr}");
     }
 
-    /// Stops the switch; returns its last status. Asserts exit status 0, no drop at a device or socket, no lost lossless frame, and that
-    /// all frames are accounted for.
+    /// Stops the switch; returns its last status. Asserts exit status 0, no drop at a device or socket, no lost lossless frame, and a
+    /// complete account of frames.
     pub fn finish(&self, switch: Switch) -> Status {
         let final_status = switch.status();
         let Exit { status, stderr, .. } = switch.stop();

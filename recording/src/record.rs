@@ -1,5 +1,5 @@
-//! Records at the boundary between driver and dataplane: calls of the driver, answers of the dataplane, and its
-//! requests to the frame store. A record is a byte string.
+//! Records at the boundary between driver and dataplane: calls of the driver, answers of the dataplane, and its requests to the frame
+//! store.
 
 use xoff_dataplane::forward::MemberState;
 use xoff_flow_control::drop_reason::DropReason;

@@ -16,7 +16,7 @@ const RECORD_MAX: usize = 8 << 10;
 
 const NAP: Duration = Duration::from_millis(2);
 
-/// Worker's end of the ring.
+/// End of the ring into which the worker writes records.
 #[derive(Debug)]
 pub struct Ring {
     bytes: Producer<u8>,
@@ -26,7 +26,7 @@ pub struct Ring {
     ended: Arc<AtomicU8>,
 }
 
-/// Writer's end of the ring.
+/// End of the ring from which the writer thread reads records.
 #[derive(Debug)]
 pub struct Records {
     bytes: Consumer<u8>,

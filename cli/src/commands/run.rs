@@ -99,7 +99,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     running.wait();
     service::ends();
     let outcome = running.stop();
-    log.flush(); // makes room in the log for the conclusion
+    log.flush(); // makes room for the conclusion
     Ok(conclude(outcome))
 }
 

@@ -107,7 +107,7 @@ impl Wiring {
             let (first, other) = (name(0), name(switch));
             problems.push(
                 Problem::warning(format!("no link connects switch {other:?} to switch {first:?}"))
-                    .at(heading(file.switches[switch].span), "apart from the switches above")
+                    .at(heading(file.switches[switch].span), "not connected to the switches above")
                     .help(format!("add a link: [[link]] with between = [{first:?}, {other:?}]")),
             );
         }
@@ -199,7 +199,7 @@ impl Wiring {
                 if let (Place::Tap(tap), false) = (place, of.links.is_empty()) {
                     problems.push(
                         Problem::error(format!(
-                            "host {:?} has two wires, but a virtual machine behind one TAP device has one",
+                            "host {:?} has two wires, but a virtual machine behind one TAP device can have only one",
                             of.name
                         ))
                         .at(span, "second wire")

@@ -50,7 +50,7 @@ pub(super) struct Wire {
     pub label: [Point; 2],
     /// Index of the link's end (0 or 1) that is drawn above the other.
     pub upper: usize,
-    /// True for the second and each further link of a host, which may cross other nodes.
+    /// True for a host's second and further links, whose wires may cross other nodes.
     pub is_extra: bool,
 }
 

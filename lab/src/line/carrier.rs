@@ -79,7 +79,7 @@ impl Carrier {
         for end in 0..2 {
             let up = has_link[1 - end];
             if self.is_up[end] != up {
-                // Ignore an error: it means that the node's device is gone, and then no frame passes anyway.
+                // Ignore an error: the node's device is gone, so no frame passes anyway.
                 let _ = self.kernel.set_link(set_up(link_at(self.line[end]), up));
                 self.is_up[end] = up;
             }

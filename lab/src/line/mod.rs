@@ -188,7 +188,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.stop();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic has already been printed to standard error
+            let _ = thread.join(); // its panic has been printed
         }
     }
 }

@@ -155,7 +155,7 @@ fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> 
             Ok(())
         }
         Request::Down => {
-            let _ = events.send(Event::Down(stream)); // fails if the network is ending already
+            let _ = events.send(Event::Down(stream)); // fails if the network is ending
             Ok(())
         }
     }

@@ -107,7 +107,7 @@ pub enum NetworkError {
     #[error("{link:?} may be several links of lab {lab}")]
     #[diagnostic(help("give one of {links}"))]
     AmbiguousLink { lab: String, link: String, links: String },
-    #[error("cannot draw {file}: the drawing is SVG")]
+    #[error("cannot draw {file}: a drawing is always an SVG file")]
     #[diagnostic(help("write --out lab.svg; `rsvg-convert lab.svg -o lab.png` or a browser converts it"))]
     NotSvg { file: String },
     #[error("{file} exists already")]

@@ -184,7 +184,9 @@ impl RunningNetwork {
         }
         if !agent_only && node.place != Place::Fresh {
             return Err(Refusal::new(
-                format!("the programs of host {name} are not the lab's, because the host existed before"),
+                format!(
+                    "the programs of host {name} are not the lab's, because the host existed before the lab"
+                ),
                 "restart only its agent, by --agent",
             ));
         }
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test] // proves: lab-account
-    fn lab_switch_restart_counts_frames_lost_between_processes() {
+    fn frames_lost_during_restart_of_lab_switch_are_counted() {
         // The new switch missed 130 frames: 10 from before the start of the old switch, and 120 from after it.
         let (earlier, now) = ([("a".to_owned(), 10)].into(), [("a".to_owned(), 130)].into());
         let with = |received: u64| lost(&earlier, &[("a".to_owned(), received)].into(), &now)["a"];

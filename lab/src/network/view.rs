@@ -48,7 +48,7 @@ pub struct Restart {
     pub queued: u64,
     /// Frames lost because no switch ran when they arrived.
     pub arrived_meanwhile: u64,
-    /// Frames lost because no switch ran when they arrived, by port.
+    /// Frames that arrived while no switch ran, by port.
     #[serde(default)]
     pub arrived_at: BTreeMap<String, u64>,
     pub programs: usize,
@@ -138,7 +138,7 @@ pub struct Description {
 #[derive(Clone, Debug)]
 pub(super) enum SwitchState {
     Running(Arc<SwitchView>, Option<Reloads>),
-    /// Last status of a stopped switch, instead of a view, which would keep the switch's sockets open.
+    /// Last status of a stopped switch. A view would keep the switch's sockets open.
     Ended(Box<Status>),
 }
 
@@ -152,7 +152,7 @@ impl From<SwitchHandle> for SwitchState {
 pub struct NetworkView {
     pub(super) network: Network,
     pub(super) entrances: Vec<Entrance>,
-    /// Places of the hosts' namespaces, if these existed before the network.
+    /// Files that name the hosts' namespaces, if these existed before the network.
     pub(super) origins: Vec<Option<Origin>>,
     pub(super) devices: Vec<Vec<Device>>,
     pub(super) socket_drops_before: Vec<u64>,

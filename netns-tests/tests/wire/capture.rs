@@ -36,7 +36,7 @@ struct DecodedFrame {
     pause: String,
     at: f64,
     len: usize,
-    /// EtherType, rate step (GFC), and operation of a flow list (OFC).
+    /// Decoded fields: EtherType, rate step (GFC), operation of a flow list (OFC).
     control: [String; 3],
 }
 
@@ -316,8 +316,8 @@ fn control_frame_capture_contains_rates_flow_lists_and_lldp() {
     live.wait(3);
     a.send(Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build());
     live.wait(4);
-    // Two frames (3,008 bytes) exceed three quarters of class 3's XOFF threshold, so the switch requests a rate.
-    // Three frames (4,512 bytes) exceed half of class 4's, so it sends a flow list.
+    // Two frames (3,008 bytes) exceed three quarters of class 3's XOFF threshold: the switch requests a rate. Three frames (4,512 bytes)
+    // exceed half of class 4's: it sends a flow list.
     (1..=2).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
     live.wait(5);
     (3..=5).for_each(|number| a.send(a.to(b).tag(4, 0).numbered(number).build_len(1_500)));

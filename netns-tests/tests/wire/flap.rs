@@ -136,7 +136,7 @@ fn host_sends_remaining_frames_after_its_link_returns() {
     assert!(sent < FRAMES, "a frame was sent while the link was down");
     a.device().set_up(true).unwrap();
     let reports = traffic.finish();
-    // Frames in the device may be lost at link loss, so host b need not receive all.
+    // Frames in the device may be lost at link loss, so host b may miss some.
     let got = reports.received(a, 0, b);
     assert_eq!(reports.of(a).sent[0].frames, FRAMES);
     assert!(got.lost <= sent - received, "{} of {} frames in flight were lost", got.lost, sent - received);

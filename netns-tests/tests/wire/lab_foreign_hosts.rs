@@ -18,7 +18,7 @@ pub(super) fn holder() -> Child {
 }
 
 #[test]
-fn lab_leaves_foreign_namespace_and_process_unchanged() {
+fn lab_leaves_existing_namespace_and_process_unchanged() {
     let workspace = Workspace::new();
     let (mut holder, mut mortal) = (holder(), holder());
     let blue = format!("xoff-{}", std::process::id());
@@ -33,8 +33,7 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
     let json = workspace.directory.path().join("status.json");
     let json = json.to_str().unwrap();
-    // `xoff lab exec gone` fails once the host's process is killed: the host's programs are no longer at the lab's
-    // device.
+    // `xoff lab exec gone` fails once the host's process is killed, because its namespace is gone.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} &&
                   for try in $(seq 100); do xoff lab exec gone -- true || break; sleep 0.1; done &&
@@ -49,7 +48,7 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     succeed(Command::new("ip").args(["netns", "del", &blue]));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    // The lost namespace leaves unknown what the programs of host "gone" did at the end.
+    // The fate of frames in the lost namespace is unknown.
     let log = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{}\n{log}", text(&output.stdout));
     assert!(log.contains("NOT PROVED: the namespace of host gone (pid"), "{log}");
@@ -65,7 +64,7 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
 }
 
 #[test]
-fn foreign_host_with_overlapping_network_is_refused() {
+fn existing_namespace_with_overlapping_network_is_refused() {
     let workspace = Workspace::new();
     let blue = format!("xoff-o{}", std::process::id());
     let ip = |arguments: &str| succeed(Command::new("ip").args(arguments.split(' ')));

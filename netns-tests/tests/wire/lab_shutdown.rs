@@ -220,7 +220,7 @@ fn lab_status_names_host_without_agent() {
 }
 
 #[test]
-fn failed_lab_leaves_no_device_in_foreign_namespace() {
+fn failed_lab_leaves_no_device_in_existing_namespace() {
     let workspace = Workspace::new();
     let [red, green] = ["red", "green"].map(|name| format!("xoff-{name}-{}", std::process::id()));
     let names = [&red, &green];

@@ -79,7 +79,7 @@ fn replay_refuses_pipe_or_directory() {
 }
 
 #[test]
-fn empty_file_error_names_record_command() {
+fn replay_of_empty_file_suggests_run_with_record_option() {
     let error = replayed(&[]).unwrap_err();
     assert!(matches!(error, NotReplayed::Empty), "{error}");
     let message = error.to_string();

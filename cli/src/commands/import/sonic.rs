@@ -59,11 +59,10 @@ const IDENTITIES: [(&str, &str); 3] = [
 
 /// Converts the tables to a configuration in TOML.
 ///
-/// # Errors
-/// If the document is no `config_db.json`.
+/// # Errors Fails if the document is no `config_db.json`.
 pub(super) fn converted(db: &Value) -> Result<String, String> {
     let db = Db {
-        tables: db.as_object().ok_or("the file has to be an object of tables")?,
+        tables: db.as_object().ok_or("the file has to be a JSON object of tables")?,
         notes: BTreeSet::new(),
     };
     if db.table("PORT").is_none_or(Map::is_empty) {
@@ -89,7 +88,7 @@ impl<'a> Db<'a> {
         self.table(table)?.get(key)?.as_object()
     }
 
-    /// Returns the entry `name`, to which `place` refers; notes that the table lacks it.
+    /// Returns the entry `name`, to which `place` refers; notes a missing entry.
     fn named(&mut self, table: &str, name: &str, place: &str) -> Option<&'a Table> {
         let entry = self.entry(table, name);
         if entry.is_none() {

@@ -98,13 +98,13 @@ struct AgentArgs {
     pause_time: Option<u16>,
     /// Response time configured at the switch's port; warn above it.
     ///
-    /// This is `peer_response` of the switch's port. The agent warns if this host takes longer to obey a pause.
+    /// This is `peer_response` of the switch's port: the maximum time to obey a pause.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     peer_response: Option<Nanos>,
     /// Use neither real-time priority nor locked memory.
     #[arg(long)]
     no_real_time: bool,
-    /// Wait for the interface, before the start and after its deletion.
+    /// Wait for the interface if it is missing at the start or deleted.
     #[arg(long)]
     wait: bool,
     /// HTTP server: address, unix:PATH or off [default: 127.0.0.1:9465].
@@ -285,7 +285,7 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
         let outcome = match start(settings)? {
             Ok((agent, control)) => {
                 let (view, outcome) = (agent.view(), obey_once(agent, control, &running, stop.as_fd()));
-                log.flush(); // makes room in the log for the conclusion
+                log.flush(); // makes room for the conclusion
                 has_fault |= conclude(&view, &outcome.0);
                 outcome.1
             }
