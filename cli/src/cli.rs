@@ -112,7 +112,7 @@ pub fn refuse_terminal(file: &str) -> miette::Result<()> {
     }
 }
 
-/// Prints a line on standard error; ignores a failure to write it.
+/// Prints a line on standard error; ignores write errors.
 pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

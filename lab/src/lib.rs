@@ -55,7 +55,7 @@ impl Lab {
         Lab::default()
     }
 
-    /// Creates a namespace with loopback up. The thread that keeps it has the same name.
+    /// Creates a namespace with loopback up. The thread that keeps it alive has the same name.
     pub fn namespace(&self, name: &str) -> Result<Namespace, LabError> {
         let namespace = Namespace::create(name)?;
         device::loopback_up(&namespace)?;

@@ -51,7 +51,7 @@ pub enum Record<'a> {
     SetMember(PortId, MemberState),
     /// Call: the switch stops, and sends XON to its peers.
     LetPeersGo,
-    /// Call: a frame of this length is injected at the port.
+    /// Call: a frame of this length is to be sent to the port's peer.
     Tell(PortId, u32, &'a [u8]),
     /// Call: the host sends a frame of this length.
     OfHost(Site, PortId, u32, &'a [u8]),

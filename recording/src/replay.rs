@@ -78,7 +78,7 @@ impl PuntSink for Taker {
 #[derive(Debug)]
 struct ReplayStore {
     memory: Memory,
-    /// For each slot, the port whose driver holds the frame.
+    /// For each slot, the port whose driver holds its frame.
     given: Vec<Option<PortId>>,
     expected: VecDeque<Vec<u8>>,
     takes: Takes,

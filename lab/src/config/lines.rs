@@ -51,7 +51,7 @@ impl LineKeys {
 }
 
 impl Link {
-    /// Returns the length in metres of a cable with the round-trip delay of this link's delay line.
+    /// Returns the length in metres of a cable with the same round-trip delay as this link's delay line.
     pub(super) fn cable_metres(&self, end: usize) -> Option<u64> {
         let line = self.line?;
         let round_trip = line[end].of_pauses().0 + line[1 - end].longest().0;

@@ -33,7 +33,7 @@ struct Existing {
     routes: Vec<Route>,
 }
 
-/// Refuses conflicting devices and routes in existing namespaces. Only warns of a route that the lab's network hides in part.
+/// Refuses conflicting devices and routes in existing namespaces. Only warns of routes that the lab's network hides in part.
 pub(super) fn refuse<'a>(
     network: &Network,
     namespaces: impl Iterator<Item = &'a Namespace>,

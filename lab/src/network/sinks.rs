@@ -10,7 +10,7 @@ use crate::{Device, LabError};
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets that discard control frames. Each is for one EtherType, because a socket for all would hide real losses.
+/// Sockets that discard control frames, each of one EtherType: a socket for all would hide real losses.
 #[derive(Debug)]
 pub(super) struct ControlSink(#[expect(dead_code, reason = "only kept open")] [Socket; ETHER_TYPES.len()]);
 

@@ -133,8 +133,7 @@ fn losslessness_is_broken_if_stall_loses_all_frames_of_class() {
 
 /// Frames that a stall must not lose. At 100 Mb/s, a stall of 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 + 20 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum frames without loss, with whole receive chunks. They are 31 more than promised, the chunks that a worker may keep outside the
-/// fill ring.
+/// Maximum frames without loss, with whole receive chunks: 31 more than promised, which a worker may keep outside the fill ring.
 const WHOLE: u32 = PROMISED + 31;
 /// Maximum frames without loss, with small receive chunks: one more for each 512 bytes of the promised frames.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);

@@ -33,7 +33,7 @@ fn examine(host: &Namespace, only: &str) -> Vec<(String, String)> {
     cases.iter().map(|case| (text(case, "verdict"), text(case, "reason"))).collect()
 }
 
-/// Returns the result of one case. A stall of the machine leaves a run without a verdict.
+/// Returns verdict and reason of one case; repeats runs without a verdict, in which the machine stalled.
 fn verdict(host: &Namespace, case: &str) -> (String, String) {
     let mut runs = (0..5).map(|_| examine(host, case).swap_remove(0));
     runs.find(|(verdict, _)| verdict != "cannot-tell").unwrap_or_default()
