@@ -132,7 +132,7 @@ fn lldpd_and_switch_list_each_other_as_neighbors() {
 }
 
 #[test]
-fn lldpd_at_host_interface_reaches_the_neighbor() {
+fn lldpd_on_router_interface_and_neighbor_list_each_other() {
     let bed = bed(1).build();
     let kernel = bed.far_namespace();
     let netns = kernel.entrance().join("net");

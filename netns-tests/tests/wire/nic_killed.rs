@@ -73,7 +73,7 @@ fn guard_restores_device_whenever_agent_is_killed() {
 }
 
 #[test]
-fn nic_restore_works_after_guard_is_killed_too() {
+fn nic_restore_undoes_changes_after_agent_and_guard_are_killed() {
     kill_at_each_moment(kill_both, |wire, before, moment| {
         restore(wire);
         assert_eq!(state(wire), before, "killed after {moment} ms");
@@ -96,7 +96,7 @@ fn next_agent_restores_device_of_killed_agent_and_guard() {
 }
 
 #[test]
-fn nic_restore_resumes_class_and_keeps_later_changes() {
+fn nic_restore_resumes_class_and_keeps_changes_after_the_kill() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start(SLOW);

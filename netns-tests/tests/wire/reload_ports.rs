@@ -169,7 +169,7 @@ fn frames_that_arrive_before_port_is_added_count_as_no_loss() {
 }
 
 #[test]
-fn frames_that_arrive_while_port_is_removed_are_no_loss() {
+fn frames_that_arrive_while_port_is_removed_count_as_no_loss() {
     let bed = bed(3).build();
     let switch = bed.start(&config(2));
     let (a, leaving) = (bed.host(1), bed.host(3));

@@ -5,7 +5,7 @@ use xoff_netns_tests::wait_for;
 use super::Fabric;
 
 #[test]
-fn nexthop_objects_apply_without_compatibility_mode() {
+fn routes_by_nexthop_object_work_without_compatibility_mode() {
     let fabric = Fabric::new(3, "");
     fabric.bed.far_namespace().sysctl("ipv4/nexthop_compat_mode", "0").unwrap();
     let await_paths = |prefix: &str, expected: &[&str]| {
