@@ -84,7 +84,8 @@ impl Namespace {
 
     /// Runs `work` in a new thread inside the namespace, where its sockets stay. Propagates a panic.
     ///
-    /// # Errors Fails if `work` fails or no thread can be started.
+    /// # Errors
+    /// Fails if `work` fails or no thread can be started.
     pub fn try_run<T: Send, E: From<io::Error> + Send>(
         &self,
         work: impl FnOnce() -> Result<T, E> + Send,
@@ -104,7 +105,8 @@ impl Namespace {
 
     /// Runs `work` as [`Namespace::try_run`] does.
     ///
-    /// # Panics Panics if no thread can be started.
+    /// # Panics
+    /// Panics if no thread can be started.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.try_run(|| Ok::<T, io::Error>(work())).unwrap_or_else(|error| panic!("{error}"))
     }

@@ -274,7 +274,7 @@ impl Wire {
         Ok(Some(format!("the link {} is still {state}: {why}", status.name())))
     }
 
-    /// Takes the link down or up. Without a delay line, sets a switch's device, because a host's would lose routes.
+    /// Takes the link down or up. Without a delay line, sets a switch's device, because a host's device would lose its routes.
     fn set_carrier(&self, up: bool) -> Result<(), Refusal> {
         let Some(line) = &self.line else {
             if self.is_host == [true; 2] {

@@ -75,7 +75,8 @@ struct NodeNamespaces {
 impl RunningNetwork {
     /// Starts the network; gives up when `is_stopped` returns true.
     ///
-    /// # Errors Fails if a part cannot be created, or with [`NetworkError::Stopped`]. Leaves nothing of the network then.
+    /// # Errors
+    /// Fails if a part cannot be created, or with [`NetworkError::Stopped`]. Leaves nothing of the network then.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,

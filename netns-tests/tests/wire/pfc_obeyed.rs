@@ -51,7 +51,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Waits for the end of the pause, then returns its duration, which the switch increases until it ends an expired pause.
+    /// Waits until the switch has ended the pause, then returns its duration, which is final only then.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

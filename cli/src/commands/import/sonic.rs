@@ -59,7 +59,8 @@ const IDENTITIES: [(&str, &str); 3] = [
 
 /// Converts the tables to a configuration in TOML.
 ///
-/// # Errors Fails if the document is no `config_db.json`.
+/// # Errors
+/// Fails if the document is no `config_db.json`.
 pub(super) fn converted(db: &Value) -> Result<String, String> {
     let db = Db {
         tables: db.as_object().ok_or("the file has to be a JSON object of tables")?,
