@@ -62,7 +62,8 @@ pub enum Intent {
 
 /// Occupancies of the queues of all classes.
 ///
-/// # Panics If a given port does not exist.
+/// # Panics
+/// If a given port does not exist.
 pub trait Occupancies {
     /// Returns how many bytes received on `port` still count at ingress.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
