@@ -10,7 +10,7 @@ pub const SPREAD_HIGH: Bytes = Bytes(32_000);
 pub const NAME: &str = "xoff";
 /// Default `switch.smallest_frame`, in bytes with FCS.
 pub const SMALLEST_FRAME: u32 = 256;
-/// Frame size in bytes at which a lossy egress queue reaches its byte limit and `class.egress_max_frames` together.
+/// Frame size in bytes for default frame limits: a lossy queue of such frames reaches its byte and its frame limit together.
 pub const LOSSY_FRAME: u32 = 512;
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
@@ -53,7 +53,8 @@ pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Longest resume time of a peer for which the default XON keeps the line busy. A longer time would add as much queueing delay.
+/// Longest resume time of a peer for which the default XON keeps the line busy. A longer time would raise XON, and with it the
+/// queueing delay.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
 pub const BATCH: u64 = 32;
 
@@ -72,8 +73,8 @@ pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
 /// Default of `egress_xoff` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s, scaled to the speed `scaled` if given,
-/// plus `commit`.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s (in proportion to the speed
+/// `scaled`, if given) plus `commit`.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -115,8 +116,8 @@ pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. In an eighth of this length, TCP
-/// with BBR would lose every seventh packet.
+/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With a queue of 1 ms,
+/// TCP with BBR would lose every seventh packet.
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
@@ -149,8 +150,8 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default `port.refresh`: half the pause time, or less if a stall and frames in the driver could delay a refresh too long;
-/// `None` if less than a sixteenth of the pause time is left.
+/// Returns the default `port.refresh`: half the pause time, or less, so that a refresh is in time even after a stall and behind
+/// frames in the driver (`ahead`). `None` if less than a sixteenth of the pause time would remain.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);
@@ -180,13 +181,21 @@ mod tests {
     #[test]
     fn pause_refresh_delayed_by_stall_budget_is_in_time() {
         let ms = Nanos::from_millis;
-        assert_eq!(refresh(ms(32), ms(0), ms(0)), Some(ms(16)), "refresh is not half the pause time");
-        assert_eq!(refresh(ms(32), ms(15), ms(1)), Some(ms(16)), "exactly in time");
+        assert_eq!(
+            refresh(ms(32), ms(0), ms(0)),
+            Some(ms(16)),
+            "the refresh interval must be half the pause time"
+        );
+        assert_eq!(
+            refresh(ms(32), ms(15), ms(1)),
+            Some(ms(16)),
+            "half the pause time must be allowed if the refresh is just in time"
+        );
         assert_eq!(refresh(ms(32), ms(16), ms(1)), Some(ms(15)));
         assert_eq!(
             refresh(ms(32), ms(29), ms(1)),
             Some(ms(2)),
-            "a refresh interval that leaves a sixteenth of the pause time was refused"
+            "a refresh interval of a sixteenth of the pause time must be allowed"
         );
         assert_eq!(refresh(ms(32), ms(30), ms(1)), None);
         assert_eq!(refresh(ms(32), ms(500), ms(1)), None);

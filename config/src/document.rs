@@ -228,7 +228,7 @@ pub(crate) struct Layer {
 
 impl Layer {
     fn of(profile: &'static str) -> Layer {
-        let root = toml_span::parse(profile).expect("a built-in profile is invalid TOML");
+        let root = toml_span::parse(profile).expect("built-in profiles must be valid TOML");
         Layer::read(&root, &mut Problems::default())
     }
 

@@ -88,14 +88,14 @@ mod tests {
         let headroom = config.headroom[0][3].unwrap();
         assert_eq!((headroom.loop_gap, headroom.peer_backlog), (Bytes::ZERO, Bytes::ZERO));
         assert_eq!((headroom.tx_backlog, headroom.cable), (Bytes(1), Bytes(12_500)));
-        assert_eq!(headroom.peer_response, Bytes(25_225), "the peer response is not 394 quanta at 100 Gb/s");
+        assert_eq!(
+            headroom.peer_response,
+            Bytes(25_225),
+            "the peer response must be 394 quanta at 100 Gb/s, rounded up to whole ns"
+        );
         let class = &config.switch.ports[0].classes[3];
         assert_eq!((class.xon, class.xoff), (headroom.total(), Bytes(2 * headroom.total().0)));
-        assert_eq!(
-            config.warnings,
-            [],
-            "a file with a peer that responds as the standard requires causes a warning"
-        );
+        assert_eq!(config.warnings, [], "ideal hardware without `peer_response` must cause no warning");
     }
 
     #[test] // proves: sim-hosts

@@ -103,7 +103,8 @@ pub struct Share {
     pub received: Held,
     /// Memory for lossless frames, up to XOFF and in the headroom.
     pub lossless: Held,
-    /// Memory for lossy frames that an ingress limit bounds, and for frames that only their egress queue limits.
+    /// Memory for lossy frames up to their ingress limit, and for frames up to their egress limit if they count at ingress only
+    /// until forwarded.
     pub queued: Held,
     pub lossy: Held,
     pub handed_over: Held,
@@ -257,7 +258,7 @@ impl Config {
         let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
         let received =
             receive_chunks(port, queues).saturating_mul(u64::from(self.shell.chunks.receive_bytes()));
-        // Count whole chunks, even if small receive chunks divide them: the kernel needs its bytes once per whole chunk.
+        // Small receive chunks are parts of whole chunks, and the kernel needs its bytes once per whole chunk.
         let chunks = received.div_ceil(chunk).saturating_add(transmitted);
         let of_socket = chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET);
         let bytes = received.saturating_add(transmitted.saturating_mul(chunk));
@@ -293,8 +294,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the buffer memory for the received frames of one device queue. Frames of several chunks move to cells at once, so a
-    /// batch of full chunks and an incomplete frame need cells, too.
+    /// Returns the buffer memory for the received frames of one device queue. A frame of several chunks moves to cells at once,
+    /// so cells must suffice for a batch of full chunks, and for a frame whose last chunk is missing.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))

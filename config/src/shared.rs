@@ -209,7 +209,7 @@ fn room_for_a_frame(
     }
 }
 
-/// With `headroom = "pool"`, requires an `ingress_reserve` of one frame, because an empty queue is sure only of its reserve.
+/// With `headroom = "pool"`, requires an `ingress_reserve` of one frame, because other queues may fill the rest of the pool.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

@@ -1,11 +1,11 @@
-//! Sizes for which an obedient peer loses no lossless frame.
+//! Sizes for which no lossless frame of an obedient peer is lost.
 //!
 //! During a stall a worker takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget`, the longest such stall,
 //! determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
 //! * `burst`: bytes by which a port makes up for a stall of a fifth of the budget;
-//! * XON: the line stays busy while its peer takes a fifth of the budget to resume;
+//! * XON: bytes that keep the line busy while a peer takes a fifth of the budget to resume;
 //! * RX and fill rings: `speed x (stall budget + one round of the loop)` and a software peer's burst, in frames of `smallest_frame`
 //!   bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
@@ -139,8 +139,8 @@ impl Line {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the number of receive chunks for a stall: one per frame. If long frames take several chunks, also one per chunk that
-    /// the arriving bytes fill.
+    /// Returns the number of receive chunks for a stall: one per frame. If long frames take several chunks, as many are added
+    /// as the arriving bytes would fill.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
@@ -153,8 +153,8 @@ impl Line {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns the maximum number of frames in the driver: control frames, and a batch, or the frames of `smallest_frame` bytes in
-    /// `commit` if these are more.
+    /// Returns the maximum number of frames in the driver: the control frames, plus as many frames of `smallest_frame` bytes as
+    /// `commit` holds, or a batch if that is more.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn rings_hold_frames_that_arrive_in_stall_and_loop_round() {
         let line = line(1_000, Nanos::from_millis(25));
-        // At 1 Gb/s, the bytes of 25.2 ms and a burst of 5 ms arrive, in frames of 256 + 20 bytes.
+        // The bytes of the stall and a loop round (25.2 ms) and of a burst (5 ms) arrive at 1 Gb/s, in frames of 256 bytes plus
+        // 20 for preamble and gap.
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
         assert_eq!(line.rings(2_048, 256).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049, 256).unwrap().rx, 4_096);
@@ -232,13 +233,21 @@ mod tests {
     #[test]
     fn tx_ring_holds_commit_bytes_as_smallest_frames() {
         let line = line(1_000, Nanos::ZERO);
-        assert_eq!(line.transmit_frames(64), 589 + 64, "the ring holds less than 32 x 1546 bytes");
+        assert_eq!(
+            line.transmit_frames(64),
+            589 + 64,
+            "frames of 64 bytes must fill `commit`: 32 x 1546 bytes"
+        );
         assert_eq!(line.rings(1, 64).unwrap().tx, 1_024);
-        assert_eq!(line.transmit_frames(256), 180 + 64, "the ring holds less than 32 x 1546 bytes");
+        assert_eq!(
+            line.transmit_frames(256),
+            180 + 64,
+            "frames of 256 bytes must fill `commit`: 32 x 1546 bytes"
+        );
         assert_eq!(
             line.transmit_frames(1_514),
             128 + 64,
-            "the TX ring is smaller than a batch and control frames"
+            "the TX ring must hold a batch and the control frames"
         );
         assert_eq!(line.rings(1, 256).unwrap().tx, 512);
     }
@@ -266,12 +275,12 @@ mod tests {
         assert_eq!(
             until(PeerResponse::Software, ms(25)),
             bytes(ms(1)),
-            "XON covers a stall longer than GAP_MAX"
+            "XON must not cover more than GAP_MAX of a peer's stall"
         );
         assert_eq!(
             until(PeerResponse::Software, us(50)),
             bytes(us(200)),
-            "XON has fewer bytes than arrive in a round of the driver loop"
+            "XON must cover a round of the driver loop"
         );
         assert_eq!(until(PeerResponse::Standard, ms(25)), bytes(us(200)));
         assert_eq!(until(PeerResponse::Within(us(700)), ms(25)), bytes(us(700)));
@@ -279,7 +288,7 @@ mod tests {
         assert_eq!(
             long.until_peer_goes_on(),
             bytes(us(10_500)),
-            "XON does not cover the cable in both directions"
+            "XON must cover the cable in both directions"
         );
     }
 
@@ -290,12 +299,12 @@ mod tests {
         assert_eq!(
             line(100_000, Nanos::from_micros(250)).burst,
             Bytes(2_500_000),
-            "burst has fewer bytes than leave in a round of the driver loop"
+            "burst must have the bytes that leave in a round of the driver loop"
         );
         assert_eq!(
             line(1_000, Nanos::ZERO).burst,
             Bytes(32 * 1_546),
-            "burst does not have the bytes of a batch of frames"
+            "burst must have the bytes of a batch of longest frames"
         );
     }
 }

@@ -160,8 +160,7 @@ fn beyond_rings(
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        // With several workers, each would count only its ports' frames, and one alone could fill the whole
-        // pool.
+        // Each of several workers would count only its own ports' frames, so one alone could fill the pool.
         Some("`model = \"shared\"`".into())
     } else if value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded {
         // With several workers, frames handed over between them would count at no port.

@@ -6,8 +6,8 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about lossless classes that no frame can have, or whose frames leave with a lossy DSCP or PCP. Warns about
-/// policies that never pause: in lossy classes, and where an egress queue is full below the policy's threshold.
+/// Warns about lossless classes that no frame can have, or whose frames leave with a lossy DSCP or PCP. Warns about policies
+/// that never pause: those of lossy classes, and those whose egress queue is full below their threshold.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

@@ -36,7 +36,7 @@ fn run(b: &mut Bencher<'_>, mut bench: Bench) {
     assert_eq!(
         after.sent - before.sent,
         after.received - before.received,
-        "the switch did not send all received frames"
+        "the switch must send all received frames"
     );
 }
 

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(
             taken_of(&mut least, Nanos(0), PuntReason::TooBig),
             1,
-            "transit packet refused with a burst of one"
+            "a burst of one must allow a transit packet"
         );
     }
 
@@ -115,16 +115,16 @@ mod tests {
         assert_eq!(taken(&mut bucket, Nanos(0)), 5);
         assert!(!bucket.allows(Nanos(333_333_333), PuntReason::Arp));
         assert_eq!(taken(&mut bucket, Nanos(333_333_334)), 1);
-        assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "credit was rounded up");
+        assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "credit must not be rounded up");
         assert_eq!(
             taken(&mut bucket, Nanos(1_000_000_000)),
             1,
-            "the punt bucket lost a third of a frame's credit"
+            "the punt bucket must keep fractions of a frame's credit"
         );
         assert_eq!(
             taken(&mut bucket, Nanos::from_secs(1_000)),
             5,
-            "the punt bucket saved more credit than its burst"
+            "the punt bucket must not save more credit than its burst"
         );
     }
 

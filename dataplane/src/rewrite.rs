@@ -86,8 +86,10 @@ fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool
 }
 
 fn remove_tag<S: FrameStore>(store: &mut S, frame: &mut Frame) -> bool {
-    let addresses =
-        *store.head(frame).first_chunk::<ADDRESSES>().expect("tagged frame is shorter than its addresses");
+    let addresses = *store
+        .head(frame)
+        .first_chunk::<ADDRESSES>()
+        .expect("a tagged frame must have all bytes of its MAC addresses");
     if !store.move_start(frame, field::TAG_LEN.into()) {
         return false;
     }
@@ -120,7 +122,7 @@ mod tests {
         assert!(rewriter.apply(&mut store, &mut frame, 5, tagged, CLASS));
         let layout = Header::parse(&bytes).unwrap().layout();
         if rewriter.has_nothing_to_do(layout, tagged) {
-            assert_eq!(store.head(&frame), bytes, "frame was changed although no rule applies");
+            assert_eq!(store.head(&frame), bytes, "a frame to which no rule applies must leave unchanged");
         }
         let header = Header::parse(store.head(&frame)).unwrap();
         assert_eq!(store.head(&frame)[..12], bytes[..12]);
@@ -133,14 +135,18 @@ mod tests {
     fn egress_without_rewrite_maps_changes_only_vlan_tag() {
         let plain = Rewriter::new(&port_settings(0));
         assert_eq!(sent(&plain, None, false), (None, Some(8)));
-        assert_eq!(sent(&plain, None, true), (Some(0x6005), Some(8)), "new tag does not have class 3 as PCP");
+        assert_eq!(sent(&plain, None, true), (Some(0x6005), Some(8)), "a new tag must have class 3 as PCP");
         assert_eq!(sent(&plain, Some(0xf005), false), (None, Some(8)));
-        assert_eq!(sent(&plain, Some(0xf005), true), (Some(0xf005), Some(8)), "PCP or DEI changed");
-        assert_eq!(sent(&plain, Some(0xe000), false), (Some(0xe000), Some(8)), "priority tag changed");
+        assert_eq!(sent(&plain, Some(0xf005), true), (Some(0xf005), Some(8)), "PCP and DEI must not change");
+        assert_eq!(
+            sent(&plain, Some(0xe000), false),
+            (Some(0xe000), Some(8)),
+            "a priority tag must not change"
+        );
         assert_eq!(
             sent(&plain, Some(0xe000), true),
             (Some(0xe005), Some(8)),
-            "priority tag did not get the VID"
+            "a priority tag must get the VID at a tagged member"
         );
     }
 

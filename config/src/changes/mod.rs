@@ -50,8 +50,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` with remaining ports at their indices in this running configuration and added ones at spare
-    /// indices, and changes.
+    /// Returns `new`, and its changes to this running configuration. In the returned `new`, ports that remain have their
+    /// present indices, added ports have spare ones.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -283,7 +283,8 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// A change between PFC, 802.3x and none needs a restart: the peer does not expect the other kind.
+/// Reports a change of `pause`. A change between PFC, 802.3x and none needs a restart, because the peer does not expect the
+/// other kind.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {

@@ -82,7 +82,7 @@ impl Slots {
 
 impl FrameStore for Slots {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.bytes.len() / SLOT_SIZE).expect("number of slots exceeds 32 bits")
+        u32::try_from(self.bytes.len() / SLOT_SIZE).expect("the number of slots must fit in 32 bits")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {
@@ -115,8 +115,9 @@ impl Port<Slots> for Line {
     fn receive(&mut self, slots: &mut Slots, _: u32, mut each: impl FnMut(&mut Slots, Frame)) -> u32 {
         let waiting = std::mem::take(&mut self.waiting);
         for _ in 0..waiting {
-            let frame =
-                slots.receive(self.number).expect("the switch still holds frames of the previous batch");
+            let frame = slots
+                .receive(self.number)
+                .expect("the switch must have released all frames of the previous batch");
             each(slots, frame);
         }
         waiting

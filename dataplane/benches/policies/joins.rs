@@ -77,7 +77,7 @@ impl Packets {
 
 impl FrameStore for Packets {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.0.len()).expect("number of packets exceeds 32 bits")
+        u32::try_from(self.0.len()).expect("the number of packets must fit in 32 bits")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {

@@ -186,7 +186,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause and rate frames. Must follow forwarding, because frames that forwarding drops need no pause.
+    /// Sends due pause and rate frames. Must follow forwarding: frames that forwarding drops free space, and then need no
+    /// pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -207,7 +208,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         while port.control_room() > 0
             && let Some(frame) = self.boundary.announce(&mut batch, *id, self.store)
         {
-            port.send(self.store, frame).expect("port with free slots refused a frame");
+            port.send(self.store, frame).expect("a port with free slots must accept a frame");
         }
         port.flush();
     }
@@ -221,7 +222,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether such a frame is still due,
     /// or any frame is in flight.
     pub fn part(&mut self) -> bool {
-        // Send all XONs before the driver releases any frame: a custom policy that learns of the release may panic.
+        // Send all XONs before the driver releases any frame: a custom policy observes each release and may panic, which would
+        // prevent the XONs.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;
@@ -274,7 +276,7 @@ fn send<P: Port<S>, S: FrameStore>(
             return any;
         }
         let sent = by.transmit(batch, *id, store, most, |store, frame| {
-            port.send(store, frame).expect("port with free slots refused a frame");
+            port.send(store, frame).expect("a port with free slots must accept a frame");
         });
         any |= sent > 0;
         if sent < most {

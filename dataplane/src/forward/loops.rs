@@ -14,13 +14,14 @@
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of moves within [`WINDOW`] that are a loop (of two or more stations, by flooded frames), or else a duplicate address.
+/// Number of station moves within [`WINDOW`] that are a loop if two or more stations move by flooded frames, and else a
+/// duplicate address.
 pub const MOVES: u32 = 100;
-/// Number of moves by flooded frames that counts as a loop even if only one station moves.
+/// Number of station moves by flooded frames that are a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;
-/// Time within which [`MOVES`] or [`MOVES_OF_ONE`] moves must occur to count.
+/// Time within which [`MOVES`] or [`MOVES_OF_ONE`] station moves must occur.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
-/// Time after which the moves of a window are forgotten. No timer ends a window: the next move evaluates it.
+/// Time after which the station moves of a [`WINDOW`] are forgotten. No timer ends a window: the next move evaluates it.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 /// Time for which a looped port is blocked and not reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
@@ -46,8 +47,8 @@ pub type Movers = [Option<MacAddr>; 2];
 /// Loops, or duplicate addresses, found between a port and a lower-numbered port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
-    /// Number of times that a loop or duplicate was found; a lasting one counts again, at most once per [`HOLD`] (loop) or [`WINDOW`]
-    /// (duplicate).
+    /// Number of times that a loop or duplicate was found. A lasting loop counts again, at most once per [`HOLD`]; a lasting
+    /// duplicate at most once per [`WINDOW`].
     pub count: u64,
     /// Lower-numbered port of the last loop or duplicate; `None` before the first.
     pub with: Option<PortId>,
@@ -67,7 +68,7 @@ struct Suspect {
     duplicate: Finding,
 }
 
-/// Numbers of moves to the higher and to the lower of the suspected ports.
+/// Numbers of station moves to the higher and to the lower of two suspected ports.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moves {
     ways: [u32; 2],
@@ -86,7 +87,8 @@ impl Moves {
         }
     }
 
-    /// Returns the addresses of a direction in which at most one moved, if any. A failover moves many in one direction.
+    /// Returns the addresses that moved to the higher port if at most one did, else those that moved to the lower port. A
+    /// failover beside a duplicate address moves many addresses in one direction.
     fn movers(&self) -> Movers {
         let [there, back] = self.macs;
         if there[1].is_none() { there } else { back }
@@ -254,7 +256,7 @@ mod tests {
         bounce_of(loops, now, moves, &[FIRST, SECOND], true)
     }
 
-    /// Makes a move after the window's end, which evaluates the window. Returns the duplicate address found.
+    /// Moves a station after the window's end, which evaluates the window. Returns the duplicate address found.
     fn duplicate_of_window(loops: &mut Loops, now: Nanos) -> Finding {
         assert_eq!(flood(loops, now, FIRST, [A, B]), None);
         loops.duplicate_at(B)
@@ -277,12 +279,12 @@ mod tests {
         assert_eq!(
             bounce(&mut loops, WINDOW, MOVES - 1),
             None,
-            "station moves of the previous window still count"
+            "station moves of the previous window must not count"
         );
         assert_eq!(
             flood(&mut loops, Nanos(2 * WINDOW.0 - 1), SECOND, [B, A]),
             Some(B),
-            "loop not found in the last nanosecond of the window"
+            "the loop must be found even in the last nanosecond of the window"
         );
     }
 
@@ -343,7 +345,7 @@ mod tests {
     fn one_moving_address_is_a_duplicate_and_no_loop() {
         let mut loops = loops();
         assert_eq!(bounce_of(&mut loops, Nanos(0), 100 * MOVES, &[FIRST], false), None);
-        assert_eq!(loops.duplicate_at(B).count, 0, "the window is not over");
+        assert_eq!(loops.duplicate_at(B).count, 0, "a duplicate must not be found before the window ends");
         let found = duplicate_of_window(&mut loops, WINDOW);
         assert_eq!((found.count, found.with, found.movers), (1, Some(A), [Some(FIRST), None]));
         assert_eq!(bounce_of(&mut loops, WINDOW, 100 * MOVES, &[FIRST, SECOND], false), None);
@@ -351,18 +353,22 @@ mod tests {
         assert_eq!(
             (found.count, found.movers),
             (2, [Some(FIRST), Some(SECOND)]),
-            "after seconds without moves"
+            "the window must be evaluated even after seconds without moves"
         );
         assert_eq!(bounce_of(&mut loops, Nanos(9 * WINDOW.0), MOVES - 2, &[FIRST], true), None);
         assert_eq!(
             duplicate_of_window(&mut loops, Nanos(10 * WINDOW.0)).count,
             2,
-            "one move below the limit"
+            "one station move too few must be no duplicate"
         );
         let begin = 10 * WINDOW.0;
         assert_eq!(bounce_of(&mut loops, Nanos(begin), MOVES, &[FIRST], false), None);
         let late = Nanos(begin + REMEMBERED.0);
-        assert_eq!(duplicate_of_window(&mut loops, late).count, 2, "a burst of a minute ago is reported");
+        assert_eq!(
+            duplicate_of_window(&mut loops, late).count,
+            2,
+            "station moves of a minute ago must be forgotten"
+        );
         assert_eq!(bounce_of(&mut loops, late, MOVES, &[FIRST], false), None);
         assert_eq!(duplicate_of_window(&mut loops, Nanos(late.0 + REMEMBERED.0 - 1)).count, 3);
         assert_eq!(loops.found_at(B).count, 0);

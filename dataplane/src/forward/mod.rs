@@ -48,8 +48,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if further frames with the same header are forwarded identically and teach the bridge no address, until time or the
-    /// bridge's version change.
+    /// True if further frames with the same header are forwarded identically and teach the bridge no address, until the time or
+    /// the bridge's tables change.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }

@@ -5,8 +5,8 @@ use xoff_wire::ip::Address;
 use xoff_wire::multicast::{Role, role};
 use xoff_wire::units::PortSet;
 
-/// Ports of a snooped VLAN for membership reports, and for frames of unknown groups, of one IP version; `None` means
-/// all.
+/// Ports by which a snooped VLAN sends membership reports, and frames of unknown groups, of one IP version. `None` means all
+/// ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct MulticastPorts {

@@ -162,7 +162,7 @@ mod tests {
                 assert_eq!(
                     vlans.admit(PortId(port), tag(vid)),
                     expected,
-                    "wrong admission of VLAN {vid} at port {port}"
+                    "port {port} must admit exactly its VLANs, tested with VLAN {vid}"
                 );
             }
         }
@@ -170,13 +170,13 @@ mod tests {
             assert_eq!(
                 vlans.admit(PortId(0), untagged),
                 Err(DropReason::NotAdmitted),
-                "port without PVID admitted an untagged frame"
+                "a port without PVID must admit no untagged frame"
             );
             assert_eq!(vlans.admit(PortId(1), untagged), Ok(1));
             assert_eq!(
                 vlans.admit(PortId(2), untagged),
                 Err(DropReason::NotMember),
-                "port admitted its PVID without membership"
+                "a port must not admit its PVID unless it is a member of that VLAN"
             );
         }
         assert_eq!(vlans.admit(PortId(0), tag(4095)), Err(DropReason::ReservedVid));

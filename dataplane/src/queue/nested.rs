@@ -41,7 +41,7 @@ pub(crate) struct Nested {
 
 const _: () = assert!(
     size_of::<State>() + size_of::<u32>() == BYTES_PER_NESTED_FLOW,
-    "BYTES_PER_NESTED_FLOW differs from the bytes that a flow takes"
+    "BYTES_PER_NESTED_FLOW must be the bytes that a flow takes"
 );
 
 impl Nested {
@@ -165,7 +165,10 @@ impl Nested {
         }
         if !self.backup[self.paused].is_empty() {
             self.paused = 1 - self.paused;
-            debug_assert!(self.backup[self.paused].is_empty(), "new paused queue is not empty");
+            debug_assert!(
+                self.backup[self.paused].is_empty(),
+                "the second backup queue must be empty before it becomes the paused queue"
+            );
             self.served = Served::Draining;
         }
     }
@@ -293,10 +296,10 @@ mod tests {
         assert_eq!(
             bench.shape(),
             [0, 1, 3],
-            "frames of the paused flow did not move to the second backup queue"
+            "frames of the paused flow must move to the second backup queue"
         );
         assert_eq!(bench.drain(), [1, 3]);
-        assert_eq!(bench.shape(), [0, 2, 0], "backup queues did not swap");
+        assert_eq!(bench.shape(), [0, 2, 0], "backup queues must swap");
         bench.resume(0);
         assert_eq!(bench.drain(), [0, 2]);
     }
@@ -401,7 +404,7 @@ mod tests {
         fn popped(&mut self, number: u32) {
             let at = self.waiting.iter().position(|frame| frame.number == number).unwrap();
             let frame = &self.waiting[at];
-            assert!(self.may_leave(frame), "a frame of paused flow {} left", frame.flow);
+            assert!(self.may_leave(frame), "no frame of paused flow {} may leave", frame.flow);
             let overtakes = self.waiting[..at].iter().any(|older| older.flow == frame.flow);
             assert!(!overtakes, "flow {} reordered", frame.flow);
             self.waiting.remove(at);
@@ -438,11 +441,7 @@ mod tests {
             }
             assert_eq!(bench.queue.frames() as usize, model.waiting.len());
             let may_leave = model.waiting.iter().any(|frame| model.may_leave(frame));
-            assert_eq!(
-                bench.queue.is_ready(),
-                may_leave,
-                "is_ready() differs from whether a frame may leave"
-            );
+            assert_eq!(bench.queue.is_ready(), may_leave, "is_ready() must return whether a frame may leave");
             let all_are_numbered =
                 model.waiting.iter().all(|frame| frame.is_numbered && frame.flow != NO_FLOW);
             assert_eq!(bench.queue.can_hold_flows(), all_are_numbered);
@@ -450,7 +449,7 @@ mod tests {
             assert_eq!(
                 other == 0,
                 bench.queue.served == Served::Normal,
-                "second backup queue has frames without a drain"
+                "the second backup queue may have frames only during a drain"
             );
         }
         bench.queue.resume(&mut bench.nodes, 0..FLOWS);

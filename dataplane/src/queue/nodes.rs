@@ -96,7 +96,7 @@ pub(crate) struct Nodes(Box<[Node]>);
 
 /// Memory in bytes that a worker needs per slot.
 pub const BYTES_PER_SLOT: usize = size_of::<Node>();
-const _: () = assert!(BYTES_PER_SLOT <= 40, "the state of a frame exceeds 40 bytes");
+const _: () = assert!(BYTES_PER_SLOT <= 40, "the state of a frame must fit in 40 bytes");
 
 impl Nodes {
     pub(crate) fn new(slots: u32) -> Nodes {

@@ -177,7 +177,10 @@ const fn place(address: u128, depth: u32) -> usize {
 }
 
 fn number(len: usize) -> u32 {
-    u32::try_from(len).ok().filter(|&number| number < NONE).expect("routing table has 2^31 prefixes or more")
+    u32::try_from(len)
+        .ok()
+        .filter(|&number| number < NONE)
+        .expect("a routing table must have fewer than 2^31 prefixes")
 }
 
 #[cfg(test)]
@@ -231,7 +234,7 @@ mod tests {
             assert_eq!(
                 lpm.find(probe),
                 naive(&nested, probe),
-                "wrong prefix for an address that differs in bit {bit}"
+                "the longest prefix must be found for an address that differs in bit {bit}"
             );
         }
         assert_eq!(lpm.find(u128::MAX / 3), Some(128));

@@ -154,7 +154,7 @@ impl Fib {
     pub fn new(interfaces: &[Interface], tables: &[Routes], spread: Spread) -> Fib {
         assert!(
             interfaces.iter().all(|interface| interface.table < tables.len()),
-            "interface refers to a missing routing table"
+            "each interface must refer to an existing routing table"
         );
         let mut targets = Targets { interfaces, numbers: HashMap::new(), found: Vec::new() };
         let tables = tables
@@ -265,7 +265,8 @@ impl Targets<'_> {
         if let Some(&number) = self.numbers.get(target) {
             return number;
         }
-        let number = u32::try_from(self.found.len()).expect("routing tables have 2^32 targets or more");
+        let number =
+            u32::try_from(self.found.len()).expect("routing tables must have fewer than 2^32 targets");
         self.found.push(match target {
             Target::Host(reason) => ResolvedTarget::Host(*reason),
             Target::Nowhere => ResolvedTarget::Nowhere,

@@ -142,21 +142,21 @@ mod tests {
         assert_eq!(
             waits.wait_for(at, to(5)).until,
             Nanos(5).after(NEIGHBOUR_WAIT),
-            "destination lost its own deadline"
+            "a destination with its own deadline must keep it"
         );
         waits.retain(at, |destination| destination != to(5));
         let later = Nanos::from_millis(3);
         assert_eq!(
             waits.wait_for(later, to(count)).until,
             later.after(NEIGHBOUR_WAIT),
-            "free entry not used for a new destination"
+            "a new destination must get a free entry"
         );
         let long_after = FORGET_AFTER.after(FORGET_AFTER);
         assert_eq!(waits.wait_for(long_after, to(count + 2)).until, long_after.after(NEIGHBOUR_WAIT));
         assert_eq!(
             (waits.waits.len(), waits.beyond.is_none()),
             (1, true),
-            "unused destinations were not purged"
+            "unused destinations must be purged"
         );
     }
 
@@ -165,7 +165,7 @@ mod tests {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // Frames to its destinations keep the shared entry in use after its deadline.
+        // The destination beyond the full table shares an entry, which frames to it keep in use even after the deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

@@ -147,7 +147,7 @@ mod tests {
                 let share = bytes[class] * 1000 / total;
                 assert!(
                     share.abs_diff(per_mille) <= 2,
-                    "class {class} with {frame} B frames got {share} per mille of the bytes"
+                    "class {class} with frames of {frame} bytes must get {per_mille} per mille of the bytes, but got {share}"
                 );
             }
         }
@@ -173,7 +173,10 @@ mod tests {
             let class = turn.class;
             chosen[class.index()] += 1;
             if class.get() == 1 {
-                assert!(round - last_of_1 <= 3, "class 1 waited for more than one frame of each other class");
+                assert!(
+                    round - last_of_1 <= 3,
+                    "class 1 must wait for at most one frame of each other class"
+                );
                 last_of_1 = round;
             }
         }
@@ -218,7 +221,7 @@ mod tests {
         assert_ne!(
             scheduler.choose(ClassSet(0b11)).unwrap().class,
             turn.class,
-            "class without remaining share was chosen"
+            "a class that has spent its share must not be chosen"
         );
     }
 
@@ -255,6 +258,6 @@ mod tests {
             turn = scheduler.choose(ClassSet(0b11)).unwrap();
         }
         scheduler.sent(&turn, Bytes(100), true);
-        assert_eq!(scheduler.deficit[0], 0, "idle class kept the rest of its share");
+        assert_eq!(scheduler.deficit[0], 0, "an idle class must lose the rest of its share");
     }
 }

@@ -171,11 +171,14 @@ mod tests {
                     alone.spend(now, Bytes(next));
                     left -= next;
                 }
-                assert!(alone.credit(now).allows_a_frame(), "frame refused before the credit was spent");
+                assert!(
+                    alone.credit(now).allows_a_frame(),
+                    "a frame must be allowed until the credit is spent"
+                );
                 alone.spend(now, Bytes(1));
                 together.spend(now, Bytes(bytes.0 + 1));
                 assert_eq!(format!("{together:?}"), format!("{alone:?}"));
-                assert!(!alone.credit(now).allows_a_frame(), "frame allowed beyond the credit");
+                assert!(!alone.credit(now).allows_a_frame(), "no frame must be allowed beyond the credit");
             }
         }
     }
@@ -188,7 +191,7 @@ mod tests {
         assert_eq!(
             shaper.ready_at(),
             Nanos(15_000),
-            "the rest of the wait did not double when the rate was halved"
+            "the rest of the wait must double when the rate is halved"
         );
     }
 
@@ -230,7 +233,7 @@ mod tests {
         assert_eq!(
             shaper.credit(Nanos(1_000_000)).bytes(),
             Bytes(2_000),
-            "idle stream does not begin with its idle credit"
+            "an idle stream must begin with its idle credit"
         );
         shaper.spend(Nanos(1_000_000), Bytes(2_000));
         let after = |shaper: &Shaper, now: u64| {
@@ -238,34 +241,42 @@ mod tests {
             shaper.spend(Nanos(now), Bytes::ZERO);
             shaper.credit(Nanos(now)).bytes()
         };
-        assert_eq!(after(&shaper, 1_000_000 + 8 * 9_999), Bytes(9_999), "busy stream did not earn credit");
+        assert_eq!(
+            after(&shaper, 1_000_000 + 8 * 9_999),
+            Bytes(9_999),
+            "a busy stream must earn credit beyond the idle maximum"
+        );
         assert_eq!(
             after(&shaper, 1_000_000 + 8 * 10_001),
             Bytes(10_000),
-            "busy stream saved more than its maximum"
+            "a busy stream must not save more than its maximum"
         );
         let mut rested = shaper.clone();
         rested.rest(Nanos(1_000_000 + 8 * 5_000));
         assert_eq!(
             after(&rested, 1_000_000 + 8 * 5_000),
             Bytes(5_000),
-            "credit was cut at the instant at which the stream became idle"
+            "credit must not be cut at the instant at which a stream becomes idle"
         );
         assert_eq!(
             after(&rested, 1_000_000 + 8 * 5_000 + 1),
             Bytes(2_000),
-            "idle stream kept more than its idle credit"
+            "an idle stream must not keep more than its idle credit"
         );
         assert_eq!(after(&rested, 9_000_000), Bytes(2_000));
         assert_eq!(rested.credit(Nanos(9_000_000)).bytes(), Bytes(2_000));
         assert_eq!(
             after(&rested, 9_000_000 + 8 * 3_000),
             Bytes(5_000),
-            "busy stream is still treated as idle"
+            "a stream that is busy again must earn credit as a busy one"
         );
         let mut owing = shaper;
         owing.spend(Nanos(1_000_000), Bytes(1_000));
         owing.rest(Nanos(1_000_000 + 8 * 400));
-        assert_eq!(owing.ready_at(), Nanos(1_000_000 + 8 * 1_000), "idle time changed the debt");
+        assert_eq!(
+            owing.ready_at(),
+            Nanos(1_000_000 + 8 * 1_000),
+            "idle time must not change negative credit"
+        );
     }
 }

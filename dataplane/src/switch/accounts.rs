@@ -80,7 +80,7 @@ mod tests {
         let mut accounts = Accounts::new(4, ClassSet::NONE, 3);
         let (before, _) = accounts.open(class, 3);
         accounts.bound(ClassSet(0b1000));
-        assert_eq!(accounts.open(class, 2).1, 1, "the limit ignores copies made before it was set");
+        assert_eq!(accounts.open(class, 2).1, 1, "a new limit must count copies made before it was set");
         accounts.bound(ClassSet::NONE);
         assert_eq!([(); 3].map(|()| accounts.leave(class, before)), [false, false, true]);
     }
@@ -93,7 +93,7 @@ mod tests {
         let (first, may_be_made) = accounts.open(lossless, 3);
         assert_eq!(may_be_made, 3);
         let (second, may_be_made) = accounts.open(lossless, 3);
-        assert_eq!(may_be_made, 1, "the limit ignores copies of the first flood");
+        assert_eq!(may_be_made, 1, "the limit must count the copies of all floods");
         accounts.leave(lossless, second); // the copy that is not made
         assert_eq!(accounts.open(lossless, 2).1, 0);
         assert!(

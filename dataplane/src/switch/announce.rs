@@ -90,7 +90,8 @@ impl Switch {
     }
 
     pub(super) fn send_control<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> Frame {
-        let frame = store.control(bytes).expect("pool of control frames is empty");
+        let frame =
+            store.control(bytes).expect("the pool must have a free control frame: the caller has checked it");
         let at = &mut self.ports[port.index()];
         at.egress.commit(self.now, on_line(&frame).into());
         self.ledger.made += 1;

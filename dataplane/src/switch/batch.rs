@@ -33,7 +33,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Updates the counts that the open batch has deferred.
+    /// Counts the frames whose counts this batch has deferred ([`super::run`]). The batch remains open.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -100,9 +100,9 @@ impl Batch<'_> {
         is_due
     }
 
-    /// Records a link change. A port without link drops queued frames, and forgets learned addresses and the peer's
-    /// pauses and rates. When the link returns, the port repeats its own requests. Pauses received before the link is
-    /// reported up are obeyed.
+    /// Records a link change. A port without link drops queued frames, and forgets learned addresses and the peer's pauses and
+    /// rates. When the link returns, the port sends its own pauses and rates again. Pauses received before the link is reported
+    /// up are obeyed.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }

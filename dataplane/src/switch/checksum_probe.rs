@@ -13,9 +13,9 @@ use super::Switch;
 
 const EVERY: Nanos = Nanos::from_secs(1);
 const FRAMES: u8 = 16;
-/// Increase of the suspicion by one unfinished checksum. A finished checksum lowers it by one.
+/// Points that an unfinished checksum adds to the port's suspicion score. A finished checksum removes one point.
 const STEP: u8 = 40;
-/// Suspicion above which a port's unfinished checksums count: at least three, with fewer than 40 finished ones between
+/// Suspicion score above which a port's unfinished checksums are counted: after three, with fewer than 40 finished ones between
 /// them.
 const CERTAIN: u8 = 2 * STEP;
 
@@ -47,7 +47,7 @@ impl ChecksumProbe {
 }
 
 impl Switch {
-    /// Opens the probes of this worker's ports once a second, if frames arrive. Ends micro-flows, because only their
+    /// Lets this worker's ports examine checksums again, once a second if frames arrive. Ends micro-flows, because only their
     /// first frames are parsed.
     #[inline]
     pub(super) fn open_checksum_probes(&mut self) {
@@ -104,18 +104,26 @@ mod tests {
             let port = counters.port(PortId(0));
             (port.checksums_examined.get(), port.checksums_unfinished.get())
         };
-        assert_eq!(send(0, 100, TCP, 0x1234), (1, 0), "more than one finished checksum was examined");
-        assert_eq!(send(2, 3, TCP, 0x142f), (3, 0), "two unfinished checksums count, which may be chance");
+        assert_eq!(
+            send(0, 100, TCP, 0x1234),
+            (1, 0),
+            "examination must end with the first finished checksum of a second"
+        );
+        assert_eq!(
+            send(2, 3, TCP, 0x142f),
+            (3, 0),
+            "two unfinished checksums must not count, because they may be chance"
+        );
         assert_eq!(send(4, 2, TCP, 0x142f), (5, 2));
         assert_eq!(
             send(6, 100, ICMP, 0x142f),
             (5, 2),
-            "a packet without checksum of TCP or UDP was examined"
+            "a packet without TCP or UDP checksum must not be examined"
         );
-        assert_eq!(send(8, 100, TCP, 0x142f), (21, 18), "not 16 frames of a second were examined");
+        assert_eq!(send(8, 100, TCP, 0x142f), (21, 18), "16 frames of a second must be examined");
         for second in (10..300).step_by(2) {
             send(second, 2, TCP, 0x1234);
         }
-        assert_eq!(send(400, 3, TCP, 0x142f), (168, 18), "suspicion does not fade");
+        assert_eq!(send(400, 3, TCP, 0x142f), (168, 18), "finished checksums must lower the suspicion score");
     }
 }

@@ -16,7 +16,8 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a host frame by `site`, counted at `port`: the routed port or, for a VLAN, any port of this worker.
+    /// Sends a frame of the host by `site`. Counters of `port` count it: the routed port or, for a VLAN, any port of this
+    /// worker.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }
@@ -69,7 +70,7 @@ impl Switch {
             Decision::Group(group) => self.take_path(group, None, frame, store),
             Decision::Flood(ports, kind) => self.flood(ports, kind, None, frame, store),
             Decision::Drop(reason) => self.drop_admitted(port, reason, frame, store),
-            Decision::Route(_) => unreachable!("a frame from the router is addressed to the router itself"),
+            Decision::Route(_) => unreachable!("no frame from a router may be routed again by it"),
         }
     }
 

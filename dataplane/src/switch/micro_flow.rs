@@ -234,7 +234,7 @@ mod tests {
                         && kind(&next).tags == kind(&first).tags;
                     assert!(
                         is_same || !joins(&first, &next),
-                        "frames that differ in bit {bit} share a micro-flow: {first:02x?}"
+                        "frames whose headers differ in bit {bit} must not share a micro-flow: {first:02x?}"
                     );
                 }
             }

@@ -111,7 +111,7 @@ impl Switch {
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
             settings.when_full != WhenFull::Stop || workers.count() == 1,
-            "several workers cannot share a pipeline that halts for full queues"
+            "`WhenFull::Stop` needs a single worker, because its pipeline halts for all ports"
         );
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();

@@ -1,5 +1,5 @@
-//! Congestion notification (QCN): samples a buffer when a frame enters, and sends a CNM to the sender of a culprit
-//! frame, before data and despite pauses.
+//! Congestion notification (QCN): samples a buffer when a frame enters, and sends a CNM to the sender of a frame blamed for the
+//! congestion, before data and despite pauses.
 
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;

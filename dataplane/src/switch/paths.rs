@@ -104,7 +104,7 @@ impl Switch {
         store: &mut S,
     ) {
         let Some(egress) = self.choose(group, self.open_members(group), &frame, store) else {
-            unreachable!("forwarding chose a group without an open member")
+            unreachable!("forwarding must choose a group with an open member")
         };
         if self.must_wait(egress, self.nodes.meta(&frame)) {
             return self.wait_for_room(egress, frame);

@@ -106,8 +106,8 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Samples whether the port is at a standstill. Must precede the end of expired pauses: a sample covers the time
-    /// until now.
+    /// Samples which classes of the port are paused; a class paused in many samples is at a standstill. Must precede the end of
+    /// expired pauses, because a sample covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {

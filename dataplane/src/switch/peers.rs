@@ -7,8 +7,8 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Records a stall until `now`, longer than headroom allows. Peers are not blamed for frames that arrive
-    /// late soon afterwards.
+    /// Records a stall of this worker until `now`, longer than headroom allows. Late frames soon afterwards are then not
+    /// counted as faults of peers.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

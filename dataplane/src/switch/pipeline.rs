@@ -43,10 +43,10 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Pipeline time from which the next frame may enter; `owed` is its rounded-off fraction, in 1 / rate ns.
+    /// Pipeline time from which the next frame may enter, rounded down to ns; `owed` / `rate` is the fraction cut off.
     free_at: Nanos,
     owed: u64,
-    /// True while the head frame waits for a full queue, and no event may have freed space.
+    /// True from a halt by a full queue until an event that may free space.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,
@@ -214,13 +214,13 @@ mod tests {
         for full in QUEUES {
             pipeline.try_again(Nanos(20));
             let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
-                panic!("the pipeline did not retry the halted frame")
+                panic!("the pipeline must retry the halted frame")
             };
             pipeline.halt(Nanos(20), &mut nodes, frame, full);
         }
         pipeline.try_again(Nanos(30));
         let PipelineStep::Head(frame) = pipeline.next(Nanos(30), &nodes) else {
-            panic!("the pipeline did not retry the halted frame")
+            panic!("the pipeline must retry the halted frame")
         };
         let _ = frame.into_parts();
         let _ = pipeline.next(Nanos(40), &nodes);
@@ -238,7 +238,7 @@ mod tests {
         pipeline.try_again(Nanos(20));
         for slot in [1, 0] {
             let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
-                panic!("the pipeline did not retry the halted frame")
+                panic!("the pipeline must retry the halted frame")
             };
             assert_eq!(frame.slot(), slot);
             match slot {

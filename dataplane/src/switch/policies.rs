@@ -43,7 +43,7 @@ impl Switch {
 
     #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, class: Class, event: Event) {
-        debug_assert!(self.is_counted(), "policy observes an event before all frames are counted");
+        debug_assert!(self.is_counted(), "all frames must be counted before a policy observes an event");
         let Policies { acting, intents, .. } = &mut self.policies;
         acting[class.index()].observe(self.now, event, &self.buffer, intents);
         if !intents.is_empty() {

@@ -89,16 +89,16 @@ pub(super) struct Peer {
 const LINE: usize = 64;
 const _: () = assert!(
     offset_of!(Ingress, of_host) <= 3 * LINE,
-    "fields used for every received frame exceed three cache lines"
+    "fields used for every received frame must fit in three cache lines"
 );
-const _: () = assert!(offset_of!(Egress, line) == LINE, "line shaper does not begin the second cache line");
+const _: () = assert!(offset_of!(Egress, line) == LINE, "the line shaper must begin the second cache line");
 const _: () = assert!(
     offset_of!(Egress, scheduler) < 2 * LINE,
-    "fields used for every sent frame exceed two cache lines"
+    "fields used for every sent frame must fit in two cache lines"
 );
 const _: () = assert!(
     offset_of!(Peer, requested_rates) < 2 * LINE,
-    "fields read before each transmission exceed two cache lines"
+    "fields read before each transmission must fit in two cache lines"
 );
 
 impl SwitchPort {

@@ -98,7 +98,7 @@ impl Switch {
             self.revise_port(port, lossless);
         }
         for class in Class::ALL {
-            let swap = swaps[class.index()].take().expect("policy of a class is missing in the revision");
+            let swap = swaps[class.index()].take().expect("the revision must have a policy for each class");
             swaps[class.index()] = Some(self.set_policy(swap));
         }
         self.revise_shadows(shadows);

@@ -78,7 +78,7 @@ impl Switch {
             Decision::Group(group) => self.take_path(group, Some(hop), frame, store),
             Decision::Flood(ports, kind) => self.flood(ports, kind, Some(hop), frame, store),
             Decision::Drop(reason) => self.end_here(reason, frame, store),
-            Decision::Route(_) => unreachable!("a frame from the router is addressed to the router itself"),
+            Decision::Route(_) => unreachable!("no frame from a router may be routed again by it"),
         }
     }
 

@@ -103,7 +103,7 @@ impl Switch {
                 self.count_received(ingress, class, load);
                 self.buffer
                     .enter_ingress(ingress, class, load)
-                    .expect("the buffer refused frames that fit into the reserved margin");
+                    .expect("the buffer must accept the frames of a run, which are within its margin");
             }
             RunStep::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
             RunStep::Release => {

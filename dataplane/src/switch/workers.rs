@@ -16,8 +16,8 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum learned addresses that wait to be sent to other workers. Further ones are discarded: other workers then
-/// flood frames to them, or use their old ports.
+/// Maximum number of learned addresses that wait to be sent to other workers. Further ones are discarded: other workers then
+/// flood frames to these addresses, or send them to old ports.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -80,7 +80,8 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames on their way to other workers, per port of the sender: those of a driver loop from four queues.
+/// Maximum number of lossy frames on their way from a worker to others, for each of its ports: as many as a driver loop
+/// receives from four device queues.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame on its way to the worker of its egress port.

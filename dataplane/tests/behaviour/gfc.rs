@@ -119,7 +119,7 @@ fn gfc_rates_stabilize_queue_length_without_pauses() {
     let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
     assert!(in_time, "a host obeyed a requested rate too late");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
-    // Allow for two frames, and for bytes sent while a rate frame is delivered.
+    // Tolerate two frames, and the bytes that the sender sends until a rate frame arrives.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");

@@ -12,7 +12,7 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Shortest and longest duration of 256 samples, after which a port counts as long paused.
+/// Shortest and longest duration of the 256 samples after which a paused port counts as long paused.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
@@ -185,7 +185,7 @@ fn frames_behind_floods_continue_once_port_is_long_paused() {
     star.run_to_rest();
 }
 
-/// Returns how many of `frames` floods, of 1000 bytes each, did not reach paused port 2.
+/// Returns how many of `frames` floods, of 1000 bytes each, did not reach long paused port 2, if XON is at `xon` bytes.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));

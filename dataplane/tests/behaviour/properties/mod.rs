@@ -217,7 +217,8 @@ fn flood_waits_only_if_copies_fit_no_group_member() {
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
         let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
-        // Send one frame through each group member; the second frame stays queued. Then fill port 1 with 1,320 bytes.
+        // Send a frame by each group member: one leaves, the frame by the second member stays queued. Then queue 1,320 bytes at
+        // port 1.
         let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
         let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
         let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];
@@ -229,7 +230,8 @@ fn flood_waits_only_if_copies_fit_no_group_member() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // Pool bytes (beyond reserves): 237 and 1,020 are queued; the flood adds 2 * 308 if it takes the first group member.
+    // Pool bytes beyond reserves of 300: 237 of the second group member, 1,020 of port 1, and 308 for each of two copies of the
+    // flood, at port 1 and the first group member.
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
