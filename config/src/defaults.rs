@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_carries_same_bytes_in_default_stall_budget_at_any_speed() {
+    fn default_stall_budget_shrinks_in_proportion_to_port_speed() {
         let budget = |gbps| {
             let rate = BitRate::from_gbps(gbps);
             stall_budget(rate.time_of_quanta(PAUSE_TIME))
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_refresh_delayed_by_stall_budget_is_in_time() {
+    fn default_pause_refresh_is_in_time_even_after_a_stall() {
         let ms = Nanos::from_millis;
         assert_eq!(
             refresh(ms(32), ms(0), ms(0)),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn file_at_limit_is_read_and_longer_file_refused() {
+    fn file_at_size_limit_is_read_and_longer_file_refused() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"0123456789").unwrap();
         assert_eq!(read_text(file.path(), SMALL).unwrap(), "0123456789");

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_printed_in_fitting_unit() {
+    fn time_is_printed_in_unit_of_its_magnitude() {
         let nanos = [0, 999, 1000, 250_000_000, 119_000_000_000, 120_000_000_000, 90_000_000_000_000];
         let texts = nanos.map(span);
         assert_eq!(texts, ["0", "999 ns", "1.00 us", "250.0 ms", "119.0 s", "2 min 0 s", "1 d 1 h"]);

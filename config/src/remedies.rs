@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_saving_of_suggestion_is_difference_of_plans() {
+    fn saving_of_suggestion_is_difference_of_memory_plans() {
         let needed = |switch: &str| {
             let text = format!("[switch]\n{switch}[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
             Config::from_toml("x", &text, Machine::default()).unwrap().plan(&Machine::default()).needed()
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn small_receive_chunks_are_suggested_if_kernel_has_them() {
+    fn small_receive_chunks_are_suggested_if_kernel_supports_them() {
         let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
         let of = |has_small_chunks: fn() -> bool| {
             let machine = Machine { has_small_chunks, ..Machine::default() };

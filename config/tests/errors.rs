@@ -326,7 +326,7 @@ fn shared_memory_keys_under_dedicated_memory_are_refused() {
 }
 
 #[test]
-fn error_for_stall_beyond_ring_suggests_only_what_suffices() {
+fn error_for_too_long_stall_suggests_only_sufficient_changes() {
     for (smallest_frame, suffices) in [(256, true), (64, false)] {
         let (_, message, help) = only(&format!(
             "[memory]\nreceive_chunks = \"small\"\n[switch]\nstall_budget = \"170ms\"\nsmallest_frame = {smallest_frame}\n\
@@ -338,7 +338,7 @@ fn error_for_stall_beyond_ring_suggests_only_what_suffices() {
 }
 
 #[test]
-fn problem_that_ports_inherit_is_reported_once() {
+fn problem_in_setting_for_all_ports_is_reported_once() {
     assert_eq!(errors(&format!("[class.3]\nxoff = 10\nxon = 20\n{PORTS}")).len(), 1);
 }
 
@@ -512,7 +512,7 @@ fn error_for_burst_beyond_ring_names_largest_burst() {
 }
 
 #[test]
-fn error_of_too_long_stall_points_at_its_key() {
+fn error_for_too_long_stall_points_at_key_stall_budget() {
     let (place, message, _) = only_with_ports(
         "[switch]\nstall_budget = \"10s\"\nsmallest_frame = 64\n[defaults]\nlossless = []\nspeed = \"1G\"\n",
     );

@@ -194,7 +194,7 @@ fn budget_together_with_lossy_pool_is_refused() {
 }
 
 #[test] // proves: check
-fn port_device_used_by_machine_is_error_or_warning() {
+fn port_device_used_by_machine_causes_error_or_warning() {
     fn with(name: &str, uses: Uses) -> Device {
         let index = if name == "eth1" { 1 } else { 2 };
         Device::Has { index, queues: 1, mtu: 1_500, uses }

@@ -115,7 +115,7 @@ fn invalid_parameters_of_custom_policy_are_refused() {
 }
 
 #[test]
-fn custom_policy_can_be_policy_of_class_and_shadow() {
+fn custom_policy_may_be_class_policy_and_shadow_policy() {
     let text = "[switch]\npolicy = { 3 = \"custom\" }\nshadow = [\"pfc\", \"custom\"]\n";
     let switch = read(text).0.unwrap().switch;
     assert_eq!((switch.policies[3], switch.policies[4]), (PolicyKind::Custom, PolicyKind::Pfc));

@@ -48,7 +48,7 @@ fn g_pfc_resume_threshold_above_pause_threshold_is_refused() {
 }
 
 #[test]
-fn policy_with_ingress_thresholds_only_allows_two_workers() {
+fn policy_that_needs_one_worker_is_refused_with_two() {
     let several =
         |kind: PolicyKind| read(&format!("[switch]\nworkers = 2\npolicy = {:?}\n", kind.name())).is_ok();
     for kind in PolicyKind::ALL {

@@ -399,7 +399,7 @@ fn headroom_grows_with_speed_cable_and_mtu() {
 }
 
 #[test] // proves: shared-memory
-fn lossless_classes_without_reserve_share_pool_with_note() {
+fn lossless_classes_without_reserve_in_one_pool_cause_note() {
     let notes = |keys: &str| {
         let config = two_ports(&format!("[memory]\nmodel = \"shared\"\n{keys}"), "");
         config.notes.into_iter().filter(|note| note.message.contains("fill the shared pool")).count()

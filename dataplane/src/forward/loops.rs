@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test] // proves: floods
-    fn one_flooding_address_is_a_loop_at_a_higher_limit() {
+    fn single_station_is_a_loop_only_after_more_flooded_moves() {
         let mut loops = loops();
         assert_eq!(bounce_of(&mut loops, Nanos(5), MOVES_OF_ONE - 1, &[FIRST], true), None);
         assert_eq!(flood(&mut loops, Nanos(5), FIRST, [B, A]), Some(B));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn later_frames_keep_deadline_of_unresolved_destination() {
+    fn unresolved_destination_keeps_deadline_of_first_frame() {
         let mut waits = Resolutions::new();
         let begin = Nanos(7);
         let until = begin.after(NEIGHBOUR_WAIT);

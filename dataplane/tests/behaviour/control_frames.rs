@@ -50,7 +50,7 @@ fn decision(port: &PortCounters) -> [String; 2] {
 }
 
 #[test] // proves: pause-frames
-fn port_obeys_or_ignores_control_frames_as_listed() {
+fn port_treats_control_frames_as_listed_in_data_file() {
     let rows: Vec<_> = xoff_explore::frames(TABLE).collect();
     assert_eq!(rows.len(), 31);
     for (columns, frame) in rows {
@@ -59,7 +59,7 @@ fn port_obeys_or_ignores_control_frames_as_listed() {
 }
 
 #[test] // proves: pause-frames
-fn pfc_frame_without_class_changes_only_its_counter() {
+fn pfc_frame_that_enables_no_class_changes_only_its_counter() {
     let (_, frame) = xoff_explore::frames(TABLE).nth(1).expect("the table has two rows");
     let counters = after(&frame, 100_000);
     let port = counters.port(PORT);

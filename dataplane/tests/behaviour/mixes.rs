@@ -69,7 +69,7 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
 }
 
 #[test] // proves: lossless, headroom, ledger, peer-faults
-fn mixed_streams_lose_no_lossless_frame_in_any_mode() {
+fn mixed_streams_lose_no_lossless_frame_in_any_buffer_mode() {
     for (accounting, when_full) in KEEPING {
         for memory in [Memory::Dedicated, SHARED] {
             for queue in [QueueKind::Fifo, QueueKind::Voq] {

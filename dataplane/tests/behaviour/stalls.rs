@@ -56,7 +56,7 @@ impl SlowedLine {
 }
 
 #[test]
-fn idle_port_sends_at_once_at_most_its_commit_limit() {
+fn idle_port_sends_at_most_commit_limit_at_once() {
     let slow = BitRate::from_mbps(100);
     let link = Link { commit: Bytes(5 * FRAME.0), ..LINK };
     let mut line =
@@ -127,7 +127,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
 }
 
 #[test]
-fn line_stays_busy_if_xon_covers_late_pause_response() {
+fn line_stays_busy_if_xon_covers_response_time_of_senders() {
     // Bytes that a line of 1 Gb/s carries in 500 us, and two frames in transit.
     let covers = Bytes(62_500 + 2 * FRAME.0);
     for (senders, mbps) in [(1, 900), (2, 1_000), (4, 1_000)] {

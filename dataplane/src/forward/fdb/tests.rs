@@ -266,7 +266,7 @@ fn link_loss_removes_addresses_learned_on_that_port() {
 }
 
 #[test]
-fn newest_address_update_applies_in_every_replica() {
+fn newest_address_update_wins_in_every_fdb_replica() {
     let update = |port, last_active| FdbUpdate { vid: 1, mac: mac(1), port, last_active };
     let mut fdb = fdb(16, [None, Some(0)]);
     fdb.learn(T, 1, mac(1), P0);

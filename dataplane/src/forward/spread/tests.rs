@@ -117,7 +117,7 @@ fn spread_by_flow_and_at_random_follows_path_weights() {
 }
 
 #[test]
-fn next_switch_spreads_flows_of_one_path_by_another_salt() {
+fn switch_with_other_salt_spreads_flows_of_one_path_evenly() {
     let (weighted, salts) = (even(4), [11, 12]);
     let of = |flow: u64, salt: u64| weighted.of_flow(mix(mix(flow) ^ salt), all_of(&weighted)).unwrap();
     let on_one: Vec<u64> = (0..40_000).filter(|flow| of(*flow, salts[0]) == 2).collect();

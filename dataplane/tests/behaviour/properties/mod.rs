@@ -170,7 +170,7 @@ fn refused_source_address_of_halted_frame_is_counted_once() {
 }
 
 #[test] // proves: batches
-fn lone_class_overdraws_scheduler_by_at_most_a_frame() {
+fn batch_of_lone_class_leaves_scheduler_like_single_frames() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
     let [mut together, mut alone] =

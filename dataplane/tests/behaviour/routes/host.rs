@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn frames_from_host_obey_pauses_and_their_number_limit() {
+fn frames_from_host_obey_pauses_and_limit_on_their_number() {
     let mut bench = RouterBench::new();
     let frame = |dst| {
         let mut bytes = packet(P1, dst, 64, 100);
@@ -152,7 +152,7 @@ fn removing_svi_drains_its_queued_frames() {
 }
 
 #[test] // proves: stalled-floods
-fn floods_of_two_port_switch_wait_unless_vlan_has_router() {
+fn two_port_switch_drops_floods_to_paused_port_only_with_svi() {
     for (routers, waits) in [(vec![(VID, ROUTER)], false), (Vec::new(), true)] {
         let mut both = settings();
         both.ports.drain(..usize::from(V4.0));

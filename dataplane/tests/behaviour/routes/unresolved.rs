@@ -243,7 +243,7 @@ fn oversized_df_packets_beyond_punt_rate_count_as_unroutable() {
 }
 
 #[test]
-fn flooded_unknown_counts_only_frames_to_unlearned_stations() {
+fn counter_flooded_unknown_skips_broadcast_frames() {
     let mut bench = RouterBench::new();
     let mut unknown = packet(V4, RESOLVED, 64, 100);
     unknown[..6].copy_from_slice(&station(77).0);
