@@ -15,7 +15,8 @@ use crate::{Config, Machine, Remedy, build, defaults, quantity, remedies, shared
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows; a reload keeps the running pool. Returns `None` after reporting an error.
+/// Makes the lossy pool as large as `memory.budget` allows; on a reload, the pool of the running switch remains. Returns `None`
+/// after reporting an error.
 pub(crate) fn apply(
     config: &mut Config,
     machine: &Machine,
@@ -52,7 +53,7 @@ pub(crate) fn apply(
     let largest_plan = mebibytes(plan(config, machine, most).needed());
     if key.value.0 > largest_plan << 20 {
         let value = quantity::bytes(key.value);
-        let text = format!("`budget` is {value}, but the switch takes only {largest_plan} MiB");
+        let text = format!("`budget` is {value}, but the switch can use only {largest_plan} MiB");
         let problem = Problem::warning(text).at(key.span, "cannot be used");
         problems.push(problem.help(format!("write budget = \"{largest_plan}MiB\"")));
     }

@@ -167,7 +167,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
 
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
-    // Allow storm limits if VLANs are routed: such a VLAN floods routed frames until the station's port is
+    // Allow the storm limit of a routed port if a VLAN is routed: the VLAN floods frames from this port to stations not yet
     // learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let bridging_keys = [

@@ -131,8 +131,8 @@ pub(crate) fn lossy_pool(
     }
 }
 
-/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy at every port. Each of `spare` further
-/// ports counts as the largest port.
+/// Returns the size of a lossy pool that limits no queue: twice the sum of all egress queues of classes that are lossy at every
+/// port. Each of `spare` further ports counts as the largest port.
 pub(crate) fn unlimiting_pool(ports: &[PortSettings], spare: u8) -> Bytes {
     let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
     let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();
@@ -191,7 +191,7 @@ fn room_for_a_frame(
             continue;
         }
         let problem = Problem::warning(format!(
-            "the longest frames ({} bytes) do not fit in classes {} of port {}: 2^{n} x `pool` is {most} bytes",
+            "the longest frames ({} bytes) do not fit in classes {} of port {}: a queue may take at most 2^{n} x `pool`, {most} bytes",
             longest.0,
             written::ranges(&short),
             port.name

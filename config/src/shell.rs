@@ -137,7 +137,7 @@ impl Chunks {
     /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
-    /// Returns the smallest chunks for this MTU. Longer frames take several of the largest chunks.
+    /// Returns the smallest chunks that hold a frame of this MTU, or the largest ones if a frame needs several.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
         let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };

@@ -62,5 +62,7 @@ fn largest_headroom(config: &Config) -> String {
     let (term, bytes) = largest.unwrap_or_default();
     let [total, bytes] = [headroom.total(), bytes].map(|bytes| grouped(mebibytes(bytes)));
     let name = &port.name;
-    format!("the largest headroom is {total} MiB by class at port {name}, of which {bytes} MiB for {term}; ")
+    format!(
+        "the largest headroom is {total} MiB for a class at port {name}, of which {bytes} MiB for {term}; "
+    )
 }

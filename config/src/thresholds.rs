@@ -110,7 +110,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON at ingress. If one is missing, it follows from the other.
+/// Returns XOFF and XON at ingress. A missing value follows from the other one, or both from the line.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -122,7 +122,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF at egress. If one is missing, it follows from the other.
+/// Returns XON and XOFF at egress. A missing value follows from the other one, or both are the defaults.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -226,7 +226,8 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // An ingress queue may reach its maximum, but an egress queue is full there, so `egress_max` must exceed a frame.
+    // An ingress queue may fill up to `ingress_max`, but an egress queue must stay below `egress_max`, so `egress_max` must
+    // exceed a frame.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),

@@ -120,7 +120,7 @@ fn error_for_lack_of_memory_names_cgroup_and_remedy() {
     assert!(help.contains(" MiB, and suffices; "), "{help}");
     assert!(
         help.contains(
-            " the largest headroom is 7 MiB by class at port b, of which 3 MiB for peer response; "
+            " the largest headroom is 7 MiB for a class at port b, of which 3 MiB for peer response; "
         ),
         "{help}"
     );

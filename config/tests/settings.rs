@@ -485,7 +485,7 @@ fn alpha_log2_that_leaves_no_room_for_frame_causes_warning() {
     assert_eq!(
         found,
         [
-            "the longest frames (1526 bytes) do not fit in classes 0-2, 4-7 of port a: 2^-7 x `pool` is 1525 bytes"
+            "the longest frames (1526 bytes) do not fit in classes 0-2, 4-7 of port a: a queue may take at most 2^-7 x `pool`, 1525 bytes"
         ]
     );
     assert_eq!(of("pool = 195327\nalpha_log2 = \"none\"", ""), [""; 0]);

@@ -45,7 +45,7 @@ pub fn read<T>(
         }
     };
     let remarks = problems.finish(name, text)?;
-    Ok((built.expect("the reader built no document, but reported no error"), remarks))
+    Ok((built.expect("`build` must report an error if it returns no document"), remarks))
 }
 
 pub fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// Adds the entries of `below` that `over` lacks, and merges tables that both have.
+/// Adds to `over` the entries of `below` that it lacks; merges tables that both have.
 pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {

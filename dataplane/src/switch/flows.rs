@@ -93,8 +93,8 @@ impl Switch {
                     }
                 }
             }
-            // Resume the class only when none of its flows is paused: frames of a paused flow queued without a flow
-            // number would leave.
+            // Resume the class only when none of its flows is paused: otherwise frames of paused flows that were queued without
+            // a flow number would leave.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>

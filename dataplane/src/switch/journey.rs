@@ -134,7 +134,7 @@ impl Switch {
 
     #[cold]
     fn was_not_ready(&mut self, port: PortId) -> bool {
-        debug_assert!(false, "{port:?} is marked as ready but has no frame");
+        debug_assert!(false, "{port:?} must not be marked as ready without a frame");
         let ingress = &mut self.ports[port.index()].ingress;
         ingress.backlogged =
             Class::ALL.into_iter().filter(|lane| !ingress.arrived[lane.index()].is_empty()).collect();
@@ -486,7 +486,10 @@ mod tests {
     use crate::testing::{OneSlot, port_settings};
 
     #[test] // proves: workers
-    #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is marked as ready but has no frame"))]
+    #[cfg_attr(
+        debug_assertions,
+        should_panic(expected = "PortId(0) must not be marked as ready without a frame")
+    )]
     fn port_wrongly_marked_ready_blocks_no_other_port() {
         let settings = SwitchSettings::plain((0..2).map(port_settings).collect());
         let mut switch = Switch::new(&settings, 1, Workers::single(2), Counters::new(2));

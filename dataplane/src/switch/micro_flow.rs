@@ -100,7 +100,7 @@ impl Start {
             (EtherTypes::Ipv4, true) => const { &Start::mask(TAGGED, Start::IPV4) },
             (EtherTypes::Ipv6, false) => const { &Start::mask(UNTAGGED, Start::IPV6) },
             (EtherTypes::Ipv6, true) => const { &Start::mask(TAGGED, Start::IPV6) },
-            // Compare bytes behind an 802.1ad tag, too, because a second tag may follow.
+            // Compare the bytes behind an 802.1ad tag, too: they may be a second tag.
             (EtherTypes::PBridge, _) | (_, true) => const { &Start::mask(TAGGED, Start::OTHER) },
             (_, false) => const { &Start::mask(UNTAGGED, Start::OTHER) },
         })

@@ -33,9 +33,9 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares settings for a worker with `slots` slots. Must stay the same: number of ports, accounting, pipeline,
-    /// handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of the
-    /// forwarding database; for ports with frames, the maximum frame length.
+    /// Prepares new settings for a worker with `slots` slots. Must equal the present settings: number of ports, accounting,
+    /// pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of the
+    /// forwarding database; at ports with frames, also the maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));

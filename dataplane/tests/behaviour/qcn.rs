@@ -124,7 +124,8 @@ fn cnm_precedes_data_despite_pause() {
     assert_eq!(star.at(1).arrivals.len(), 0, "a frame left the paused class");
 }
 
-/// Starts the QCN paper's section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
+/// Starts the experiment of the QCN paper's section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms
+/// later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -176,8 +177,8 @@ fn qcn_rates_converge_to_fair_shares_of_bottleneck() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Starts the QCN paper's section IV, fig. 3, with virtual output queues: one input sends flow f1 to the congested
-/// output, and f6 to a free one.
+/// Starts the experiment of the QCN paper's section IV, fig. 3, with virtual output queues: one input sends flow f1 to the
+/// congested output, and f6 to a free one.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);

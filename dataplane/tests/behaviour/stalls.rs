@@ -77,7 +77,7 @@ fn idle_port_sends_at_most_commit_limit_at_once() {
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
-/// Returns the transmission time, relative to that at 200 Mb/s, of a switch that runs only every other millisecond.
+/// Returns the transmission time, relative to that at 200 Mb/s, of a switch that runs only once in 2 ms.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
