@@ -15,8 +15,7 @@ use crate::{Config, Machine, Remedy, build, defaults, quantity, remedies, shared
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows; on a reload, the pool of the running switch remains. Returns `None`
-/// after reporting an error.
+/// Applies the budget, except on a reload, which keeps the pool of the running switch. Returns `None` after reporting an error.
 pub(crate) fn apply(
     config: &mut Config,
     machine: &Machine,

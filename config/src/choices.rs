@@ -21,8 +21,7 @@ pub enum SpreadKind {
     /// All frames of a flow take the same path.
     #[default]
     Flow,
-    /// Each frame takes the next path in round robin, or a random one: next hops always at random, group members by key
-    /// `turns`.
+    /// Each frame takes the next path in round robin, or a random one (next hops always a random one).
     Frame,
     /// Each frame takes a path with a short queue.
     Adaptive,

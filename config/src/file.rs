@@ -45,9 +45,8 @@ pub enum UnreadCause {
     TooLong(Bytes),
     #[error("the file is not UTF-8 text: line {line}, column {column} has byte {byte:#04x}")]
     NotText {
-        /// Line number from 1.
         line: usize,
-        /// Column in bytes from 1.
+        /// Column in bytes; line and column begin at 1.
         column: usize,
         byte: u8,
     },

@@ -35,8 +35,8 @@ const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum number of frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Number of last received frames of a device queue that stay in its chunks: those of two rounds of the driver loop. Older
-/// frames move to cells of the buffer.
+/// Number of last received frames of a device queue that stay in its chunks: two rounds of the driver loop. Older frames move
+/// to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -296,7 +296,7 @@ impl Config {
     }
 
     /// Returns the buffer memory for the received frames of one device queue. A frame of several chunks moves to cells at once,
-    /// so cells must suffice for a batch of full chunks, and for a frame whose last chunk is missing.
+    /// so cells must hold a batch of full chunks, and a frame whose last chunk is missing.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -398,8 +398,6 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of a lossless flood need no cells: they share those of the original frame, which alone counts at its ingress
-            // port.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
             // A removed port's index keeps its memory for control frames.

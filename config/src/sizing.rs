@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn rings_hold_frames_that_arrive_in_stall_and_loop_round() {
         let line = line(1_000, Nanos::from_millis(25));
-        // The bytes of the stall and a loop round (25.2 ms) and of a burst (5 ms) arrive at 1 Gb/s, in frames of 256 bytes plus
-        // 20 for preamble and gap.
+        // 3,150,000 bytes arrive in a stall and a loop round, 625,000 in a burst, in frames of 256 bytes plus 20 (preamble,
+        // gap).
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
         assert_eq!(line.rings(2_048, 256).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049, 256).unwrap().rx, 4_096);

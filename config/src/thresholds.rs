@@ -226,8 +226,7 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // An ingress queue may fill up to `ingress_max`, but an egress queue must stay below `egress_max`, so `egress_max` must
-    // exceed a frame.
+    // An egress queue must stay below `egress_max`, so `egress_max` must exceed a frame.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),

@@ -1,7 +1,5 @@
-//! Uses of a device that end when it becomes a port of the switch.
-//!
-//! Such a use is an error if its end disconnects the machine or breaks another interface, and a warning if only
-//! addresses become unreachable.
+//! Uses of a device that end when it becomes a port: an error if the machine loses its default route, or a bridge or bond its
+//! member, otherwise a warning.
 
 use std::net::IpAddr;
 

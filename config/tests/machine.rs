@@ -434,8 +434,8 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
-    // Receive chunks: one for each of 13,678 frames in a stall, one per 512 of its 3,775,000 bytes, 31 not yet refilled, and
-    // 256 for frames received before.
+    // Receive chunks: 13,678 for the frames of a stall, one per 512 of its bytes, 31 not yet refilled, 256 for frames received
+    // before.
     let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));
@@ -445,8 +445,8 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
     assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
 }
 
-/// At 1 Gb/s, 3,775,000 bytes arrive: those of a stall and a loop round (25.2 ms), and of a burst (5 ms). A chunk of 4,096
-/// bytes holds 3,840 bytes of a frame.
+/// At 1 Gb/s, 3,775,000 bytes arrive in a stall, a loop round and a burst (30.2 ms). A chunk of 4,096 bytes holds 3,840 bytes
+/// of a frame.
 #[test] // proves: memory, headroom
 fn memory_for_stalls_has_several_chunks_for_a_long_frame() {
     let chunks = |mtu: u32| {
@@ -506,8 +506,7 @@ fn memory_plan_has_flow_tables_only_for_policy_ofc() {
         let frames = config.share(1, &[PortId(0), PortId(1)], &[]).all().frames;
         (tables.map(|consumer| consumer.bytes.0), frames)
     };
-    // Bytes of a port: 64 for each of 1,024 flows, 8 for each of 2 ingress ports, 16 for each of 256 congested flows, 8 for
-    // each of 256 paused flows.
+    // Bytes of a port for 1,024 flows, 2 ingress ports, 256 congested flows and 256 paused flows.
     let tables = 1_024 * 64 + 2 * 8 + 256 * 16 + 256 * 8;
     assert_eq!(memory("").0, None);
     assert_eq!(memory("policy = { 3 = \"ofc\" }\n").0, Some(2 * (tables + 1_024 * 5)));

@@ -70,7 +70,7 @@ pub const fn cells_of(len: u32) -> u32 {
 }
 
 /// Memory of frames, in slots `0..capacity()`. No method allocates, blocks or makes a system call.
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub trait FrameStore {
     fn capacity(&self) -> u32;
 

@@ -2,7 +2,7 @@
 
 /// Counts of a worker's frames: as many frames came in as went out or are still held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Ledger {
     pub received: u64,
     pub copied: u64,

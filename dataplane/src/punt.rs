@@ -17,7 +17,7 @@ pub(crate) enum PuntRefusal {
 
 /// Metadata of a punted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Punt {
     pub at: Nanos,
     pub port: PortId,

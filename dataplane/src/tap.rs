@@ -17,7 +17,7 @@ pub const TAPS_MAX: usize = 4;
 pub struct TapId(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Sighting {
     pub at: Nanos,
     pub port: PortId,
@@ -30,7 +30,7 @@ pub struct Sighting {
 
 /// Event of an observed frame: received, sent to the driver, or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub enum FrameEvent {
     Received {
         /// Drop reason if the frame was not admitted.
@@ -55,7 +55,7 @@ impl FrameEvent {
 }
 
 /// Observer of frames. Its methods must neither allocate nor wait.
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub trait Tap: fmt::Debug + Send {
     fn ports(&self) -> PortSet;
 

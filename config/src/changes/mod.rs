@@ -1,6 +1,6 @@
 //! Compares the configuration of a running switch with a new one.
 //!
-//! The comparison destructures both values, so that no field is forgotten. Ports are identified by name.
+//! Ports are identified by name.
 
 mod fields;
 mod notation;
@@ -50,8 +50,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new`, and its changes to this running configuration. In the returned `new`, ports that remain have their
-    /// present indices, added ports have spare ones.
+    /// Returns `new` and its changes to this running configuration. In the returned `new`, remaining ports have their present
+    /// indices, added ports spare ones.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -283,8 +283,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// Reports a change of `pause`. A change between PFC, 802.3x and none needs a restart, because the peer does not expect the
-/// other kind.
+/// A change of `pause` between PFC, 802.3x and none needs a restart, because the peer does not expect the other kind.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {

@@ -3,8 +3,6 @@
 //! * [`read`] parses the text and collects [`Problems`].
 //! * A [`Table`] gives access to values, and reports unknown keys.
 //! * [`keys!`](crate::keys) declares a struct with a field for each key; functions of [`parse`] convert values.
-//! * [`Purpose`] recognises files of other commands.
-//! * [`rearrange`] splits files that describe several switches.
 
 pub mod parse;
 pub(crate) mod problem;

@@ -63,7 +63,7 @@ impl Purpose {
         own.or_else(|| list().filter(|_| self == Purpose::Network).map(|(key, _)| key.span))
     }
 
-    /// Returns false, and reports an error, if the file has a table of another command's files and none of this one's.
+    /// Returns false, and reports an error, for a file of another command.
     pub fn is_possible(self, root: &Value<'_>, problems: &mut Problems) -> bool {
         if self.sign(root).is_some() {
             return true;

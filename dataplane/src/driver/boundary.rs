@@ -8,7 +8,7 @@ use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
 /// Calls from a driver to its dataplane. The default methods only make the call; a recorder records it, too.
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub trait Boundary {
     #[inline(always)]
     fn batch<'switch>(&mut self, switch: &'switch mut Switch, now: Nanos) -> Batch<'switch> {
@@ -26,7 +26,6 @@ pub trait Boundary {
         batch.receive(port, frame, store);
     }
 
-    /// Calls [`Batch::forward`] until no frame can move.
     #[inline(always)]
     fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
         while batch.forward(store) {}

@@ -74,7 +74,7 @@ pub trait Port<S> {
 }
 
 /// Services of a driver besides ports: other workers, control requests, the host. `()` has none of these.
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub trait Environment<P, S> {
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
         Progress::default()
@@ -105,7 +105,7 @@ pub struct Progress {
 
 /// Driver loop, which borrows a switch, its ports and its frames for one instant.
 #[derive(Debug)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Driver<'a, P, S, B> {
     pub now: Nanos,
     pub switch: &'a mut Switch,
@@ -186,8 +186,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause and rate frames. Must follow forwarding: frames that forwarding drops free space, and then need no
-    /// pause.
+    /// Sends due pause and rate frames. Must follow forwarding, which may drop frames that would need a pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -222,8 +221,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether such a frame is still due,
     /// or any frame is in flight.
     pub fn part(&mut self) -> bool {
-        // Send all XONs before the driver releases any frame: a custom policy observes each release and may panic, which would
-        // prevent the XONs.
+        // Send all XONs before the driver releases any frame: a custom policy that observes a release may panic.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;

@@ -45,7 +45,7 @@ impl Learned {
 
 /// Update for the replicas of other workers: a station has a new port, or was active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct FdbUpdate {
     pub vid: u16,
     pub mac: MacAddr,
@@ -55,7 +55,7 @@ pub struct FdbUpdate {
 
 /// Entry of the forwarding database, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct FdbEntry {
     pub vid: u16,
     pub mac: MacAddr,
@@ -73,7 +73,7 @@ struct PortState {
     refused: u64,
 }
 
-/// Forwarding database of a switch. Each worker has a replica.
+/// Worker's replica of the forwarding database.
 #[derive(Clone, Debug)]
 pub struct Fdb {
     table: Table,

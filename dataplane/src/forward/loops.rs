@@ -1,12 +1,11 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
-//! A circulating frame makes its sender seem to move to and fro between two ports, whereas a failover moves stations once. Hence [`MOVES`]
-//! moves of two or more addresses within [`WINDOW`] are a loop, if the moves in the two directions differ by at most a quarter of all
-//! moves. Only moves by flooded frames count, because no other frames circulate.
+//! In a loop, the senders of circulating frames seem to move to and fro between two ports; in a failover, stations move once.
+//! Hence [`MOVES`] station moves within [`WINDOW`] are a loop if they are caused by flooded frames (no others circulate),
+//! concern two or more addresses, and are about as many in each direction (the difference is at most a quarter of all).
 //!
-//! A single address also moves to and fro if two hosts have it. It is a loop only from [`MOVES_OF_ONE`] moves by flooded frames: a
-//! circulating frame returns within microseconds, and no host floods as many frames. Otherwise [`MOVES`] moves to and fro, by any frames,
-//! are a duplicate address: where stations communicate, a loop would move two or more addresses.
+//! A single address also moves to and fro if two hosts have it. It is a loop only from [`MOVES_OF_ONE`] moves by flooded
+//! frames, because no host floods as many. Otherwise [`MOVES`] moves to and fro, by any frames, are a duplicate address.
 //!
 //! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`], this port is then left out of floods and
 //! learning. This is not the default, because an attacker could spoof a station's address to block its port.
@@ -87,8 +86,8 @@ impl Moves {
         }
     }
 
-    /// Returns the addresses that moved to the higher port if at most one did, else those that moved to the lower port. A
-    /// failover beside a duplicate address moves many addresses in one direction.
+    /// Returns the addresses that moved to the higher port or, if these are several as in a failover, those that moved to the
+    /// lower port.
     fn movers(&self) -> Movers {
         let [there, back] = self.macs;
         if there[1].is_none() { there } else { back }

@@ -8,7 +8,7 @@ use xoff_wire::units::PortSet;
 /// Ports by which a snooped VLAN sends membership reports, and frames of unknown groups, of one IP version. `None` means all
 /// ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct MulticastPorts {
     pub reports: Option<PortSet>,
     pub unknown: Option<PortSet>,
@@ -16,7 +16,7 @@ pub struct MulticastPorts {
 
 /// Snooped VLAN, with its ports for IPv4 and for IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct SnoopedVlan {
     pub vid: u16,
     pub ipv4: MulticastPorts,

@@ -22,7 +22,7 @@ use crate::forward::WeightedPaths;
 
 /// Interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Interface {
     pub site: Site,
     pub mac: MacAddr,
@@ -32,7 +32,7 @@ pub struct Interface {
 
 /// Next hop of a route. Its MAC address may be unresolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct NextHop {
     pub interface: usize,
     pub station: Option<MacAddr>,
@@ -43,7 +43,7 @@ pub struct NextHop {
 
 /// Target of packets to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub enum Target {
     Host(PuntReason),
     Nowhere,
@@ -53,7 +53,7 @@ pub enum Target {
 
 /// Routes of one routing table: prefixes with their targets.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Routes {
     /// IPv4 prefixes, left-aligned in 128 bits ([`Address::bits`]).
     pub v4: BTreeMap<Prefix, Target>,
@@ -62,7 +62,7 @@ pub struct Routes {
 
 /// Routing decision for a packet.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub enum RouteDecision<'a> {
     Host(PuntReason),
     Nowhere,
@@ -71,7 +71,7 @@ pub enum RouteDecision<'a> {
 
 /// Next hop of a packet, with a resolved MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Hop {
     pub site: Site,
     /// Router's MAC address: source of forwarded packets.
@@ -82,7 +82,7 @@ pub struct Hop {
 
 /// Resolved next hops of a target.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Hops {
     pub hops: Box<[Hop]>,
     pub paths: WeightedPaths,

@@ -1,8 +1,8 @@
 //! Scheduling of a port's classes: strict classes first, the highest first. The others share the line in proportion to
 //! their weights, by deficit round robin (802.1Qaz ETS).
 //!
-//! Frame lengths are not known in advance: a class may exceed its deficit by one frame, then waits until the deficit
-//! is positive again. Thus shares are exact in the long run.
+//! Frame lengths are not known in advance: a class may exceed its deficit by one frame, then waits until the deficit is
+//! positive again.
 
 mod shaper;
 

@@ -1,8 +1,7 @@
 //! Steps of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
 //! [release](Switch::release).
 //!
-//! Consecutive similar frames form a run and are counted together ([`super::run`]). A frame may join a run only if all
-//! its effects apply to the whole run.
+//! Consecutive similar frames are counted together, as a run ([`super::run`]), if all their effects apply to the whole run.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;

@@ -1,4 +1,4 @@
-//! Dataplane of one worker ([`Switch`]). Module `journey` has the steps of a frame, `batch` the interface to drivers.
+//! Dataplane of one worker ([`Switch`]): module `journey` has the steps of a frame.
 
 mod accounts;
 mod announce;

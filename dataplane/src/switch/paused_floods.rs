@@ -1,12 +1,10 @@
-//! Limits floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
+//! Limits floods to ports at a standstill, where the peer pauses a class nearly all the time ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left, so one port paused for ever could pause all senders.
-//! Hence floods to ports at a standstill may fill only 1 / [`PARTS`] of their ingress queue's XON threshold. If the
-//! policy uses egress lengths, they may also fill only this part of the egress XON threshold. Each sample at a
-//! standstill drops queued floods beyond these limits; new ones do not join the paused queue
-//! ([`DropReason::FloodPaused`]).
+//! A flood counts at its ingress until its last copy has left, so one such port could pause all senders. Hence its floods may
+//! fill only 1 / [`PARTS`] of their ingress queue's XON threshold and, if the policy uses egress lengths, of the egress XON
+//! threshold. Each sample drops queued floods beyond these limits; further ones are not queued ([`DropReason::FloodPaused`]).
 //!
-//! * All floods of the ingress port count, even to unpaused ports, because it is not known where copies of a flood
+//! * All floods of the ingress port count, even to unpaused ports, because the switch does not record where copies of a flood
 //!   remain.
 //! * The oldest floods are dropped first, so that several paused ports drop the same floods.
 //! * A flood to a port at a standstill does not halt the pipeline ([`WhenFull`]).
@@ -106,8 +104,8 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Samples which classes of the port are paused; a class paused in many samples is at a standstill. Must precede the end of
-    /// expired pauses, because a sample covers the time until now.
+    /// Samples which classes of the port are paused, to find those at a standstill. Must precede the end of expired pauses,
+    /// because a sample covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {

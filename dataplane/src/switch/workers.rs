@@ -17,7 +17,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
 /// Maximum number of learned addresses that wait to be sent to other workers. Further ones are discarded: other workers then
-/// flood frames to these addresses, or send them to old ports.
+/// flood frames to them, or use their old ports.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -86,7 +86,7 @@ pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame on its way to the worker of its egress port.
 #[derive(Debug)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)]
 pub struct Handover {
     pub frame: Frame,
     meta: FrameMeta,

@@ -199,7 +199,6 @@ fn ofc_answers_class_pause_by_pausing_only_affected_flow() {
     fig.run();
 }
 
-/// An XON resumes all flows of a class, so pauses of single flows must be sent again.
 #[test] // proves: ofc
 fn flow_pauses_are_sent_again_after_xon() {
     let mut plan = plan::switch(&[LINK; 2]);

@@ -319,7 +319,6 @@ fn port_resumed_after_long_pause_gets_all_later_floods() {
     assert_eq!(missed(&star, 2..3), before);
 }
 
-/// Lets the end of a pause and the start of the next arrive together, before a frame can be sent.
 #[test]
 fn gapless_short_pauses_count_as_one_long_pause() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };

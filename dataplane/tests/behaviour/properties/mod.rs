@@ -230,8 +230,8 @@ fn flood_waits_only_if_copies_fit_no_group_member() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // Pool bytes beyond reserves of 300: 237 of the second group member, 1,020 of port 1, and 308 for each of two copies of the
-    // flood, at port 1 and the first group member.
+    // Pool bytes beyond reserves of 300: 237 of the second member, 1,020 of port 1, 308 for each flood copy, at port 1 and the
+    // first member.
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
