@@ -45,7 +45,7 @@ pub(crate) fn check(
     if !has_peer && classes.iter().any(|&class| lossless.contains(class)) {
         problems.push(
             Problem::note("no port has `ofc_peer`: flow lists go to no peer, so OFC acts as PFC")
-                .at(chosen, "sends flow lists only at ports with `ofc_peer`")
+                .at(chosen, "OFC sends flow lists only at ports with `ofc_peer`")
                 .help("write ofc_peer = true at each port to a switch with OFC"),
         );
     }

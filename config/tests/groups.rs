@@ -119,7 +119,7 @@ fn group_members_with_different_settings_are_refused() {
 }
 
 #[test]
-fn group_key_without_effect_on_its_spread_is_refused() {
+fn group_key_that_its_spread_does_not_use_is_refused() {
     let of = |text: &str| format!("[[group]]\nname = \"up\"\nports = [\"a\"]\n{text}");
     wrong_with_ports(&of("low = \"1KB\"\n"), (4, 8), &["`low` has no effect", "spread = \"adaptive\""]);
     wrong_with_ports(

@@ -448,7 +448,7 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
 /// At 1 Gb/s, 3,775,000 bytes arrive in a stall, a loop round and a burst (30.2 ms). A chunk of 4,096 bytes holds 3,840 bytes
 /// of a frame.
 #[test] // proves: memory, headroom
-fn memory_for_stalls_has_several_chunks_for_a_long_frame() {
+fn stall_memory_has_several_chunks_for_each_long_frame() {
     let chunks = |mtu: u32| {
         let config = two_ports("[switch]\nsmallest_frame = 1500\n", &format!("mtu = {mtu}\n"));
         config.shell.ports[1].stall_chunks

@@ -155,7 +155,7 @@ fn class_has_ingress_limit_at_ports_where_it_is_lossy() {
 }
 
 #[test]
-fn when_full_stop_bounds_lossy_queues_at_ingress() {
+fn when_full_stop_limits_lossy_classes_at_ingress() {
     let config = two_ports("[switch]\nwhen_full = \"stop\"\naccounting = \"until-forwarded\"\n", "");
     let (lossy, lossless) = (class(&config, 0, 0), class(&config, 0, 3));
     assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(1_000_000)));
@@ -193,7 +193,7 @@ fn shared_memory_limits_default_to_size_of_pool() {
 }
 
 #[test]
-fn pipeline_with_rate_or_delay_bounds_frames_at_ingress() {
+fn pipeline_with_rate_or_delay_limits_frames_at_ingress() {
     let switch = |keys: &str| two_ports(&format!("[pipeline]\n{keys}\n"), "");
     let papers = switch("rate = \"0.5Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"");
     let PipelineSettings { rate, delay, ingress } = papers.switch.pipeline;
@@ -209,7 +209,7 @@ fn pipeline_with_rate_or_delay_bounds_frames_at_ingress() {
 }
 
 #[test] // proves: shared-memory
-fn shared_memory_of_capfc_warns_of_lossless_drops() {
+fn capfc_shared_memory_example_warns_of_lossless_drops() {
     let document = include_str!("../../docs/configuration.md");
     let (_, example) = document.split_once("`egress_warn`:\n\n").unwrap();
     let (example, _) = example.split_once("\n#").unwrap();

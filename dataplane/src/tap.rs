@@ -36,9 +36,9 @@ pub enum FrameEvent {
         /// Drop reason if the frame was not admitted.
         dropped: Option<DropReason>,
     },
-    /// The frame was given to the driver, at the time `after` its receipt or creation.
+    /// The frame was given to the driver; `after` is the time since its receipt or creation.
     Sent { after: Nanos },
-    /// The frame was dropped after admission, at the time `after` its receipt.
+    /// The frame was dropped after admission; `after` is the time since its receipt.
     Dropped { reason: DropReason, after: Nanos },
 }
 

@@ -147,8 +147,8 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Compare debug texts, which show parameters: values are never equal, because each reading of a file creates a
-    // new policy.
+    // Compare debug texts, which show a policy's parameters: policies are never equal, because each reading of a file creates
+    // new ones.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 

@@ -169,7 +169,7 @@ fn reload_changes_port_groups_without_restart() {
 }
 
 #[test]
-fn reload_shows_router_changes_in_notation_of_file() {
+fn reload_shows_router_changes_as_written_in_file() {
     let file =
         |router: &str| format!("[router]\nnetns = \"leaf\"\n{router}\n[defaults]\nrouted = true\n{FILE}");
     let restart = |before: &str, after: &str| {

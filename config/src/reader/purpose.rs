@@ -72,7 +72,8 @@ impl Purpose {
         if let Some((other, span)) = found {
             let problem =
                 Problem::error(format!("this is {}, but {} is needed here", other.name(), self.name()));
-            problems.push(problem.at(span, "only such a file has this table").help(other.help()));
+            problems
+                .push(problem.at(span, format!("this table belongs to {}", other.name())).help(other.help()));
         }
         found.is_none()
     }

@@ -7,7 +7,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
-/// Calls from a driver to its dataplane. The default methods only make the call; a recorder records it, too.
+/// Calls of a driver to its switch. The default methods only make the call; an implementation may record it, too.
 #[allow(missing_docs)]
 pub trait Boundary {
     #[inline(always)]

@@ -103,7 +103,7 @@ pub struct Progress {
     pub received: u32,
 }
 
-/// Driver loop, which borrows a switch, its ports and its frames for one instant.
+/// Driver of a switch at one instant: borrows the switch, its ports and its frames.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct Driver<'a, P, S, B> {

@@ -46,8 +46,8 @@ pub type Movers = [Option<MacAddr>; 2];
 /// Loops, or duplicate addresses, found between a port and a lower-numbered port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
-    /// Number of times that a loop or duplicate was found. A lasting loop counts again, at most once per [`HOLD`]; a lasting
-    /// duplicate at most once per [`WINDOW`].
+    /// Number of loops or duplicates found. A lasting loop counts again, at most once per [`HOLD`]; a lasting duplicate, once
+    /// per [`WINDOW`].
     pub count: u64,
     /// Lower-numbered port of the last loop or duplicate; `None` before the first.
     pub with: Option<PortId>,

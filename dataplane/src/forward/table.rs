@@ -81,7 +81,7 @@ pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
-/// Hash that nobody without the key can compute or invert, although it is no cipher.
+/// Keyed hash, no cipher: without the key nobody can compute or invert it.
 #[derive(Clone, Debug)]
 struct KeyedHash([u64; 4]);
 

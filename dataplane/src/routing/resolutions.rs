@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_destination_is_forgotten_at_exact_nanosecond() {
+    fn unresolved_destination_without_frames_is_forgotten_in_time() {
         for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
             let mut waits = Resolutions::new();
             let first = waits.wait_for(Nanos(0), to(1)).until;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test] // proves: slow-path
-    fn destinations_beyond_full_table_share_one_deadline() {
+    fn unresolved_destinations_beyond_full_table_share_deadline() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..count).for_each(|number| _ = waits.wait_for(Nanos(number.into()), to(number)));

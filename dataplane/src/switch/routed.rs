@@ -210,7 +210,8 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // Count the packet as unroutable: the host would only have sent an error, at a limited rate (RFC 1812, section 4.3.2.8).
+            // Count the packet as unroutable: the host would only have answered with an error, at a limited rate (RFC 1812,
+            // section 4.3.2.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,

@@ -64,7 +64,7 @@ impl Run {
 }
 
 impl Switch {
-    /// Adds a frame to the open run. Returns false if the frame cannot join; the caller must then count it.
+    /// Adds a frame to the open run (frames counted together). Returns false if it cannot join; the caller must then count it.
     #[inline]
     pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {

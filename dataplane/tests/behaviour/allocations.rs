@@ -267,7 +267,7 @@ fn tap_observes_all_frames_without_allocation() {
     assert_eq!(punts.sum::<u64>(), 2_000 / 50);
     let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     let dropped: u64 = DropReason::ALL.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
-    // A tap observes a refused frame only on receipt; its drop is no second event.
+    // A tap observes a refused frame only on receipt; the drop is no second event.
     let not_let_in =
         [DropReason::Malformed, DropReason::TooLong, DropReason::IngressFull, DropReason::HeadroomExhausted];
     let not_let_in: u64 = not_let_in.into_iter().map(|reason| pair.counters.dropped(reason)).sum();

@@ -1,4 +1,4 @@
-//! Decisions of a PFC port about MAC control frames as tools and devices send them (`wire/data/control-frames.txt`).
+//! Treatment by a PFC port of MAC control frames as tools and devices send them (`wire/data/control-frames.txt`).
 
 use std::sync::Arc;
 

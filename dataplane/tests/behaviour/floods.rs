@@ -10,7 +10,7 @@ const FRAMES: u64 = 200;
 const NO_LIMIT: Bytes = Bytes(1_000_000);
 
 #[test] // proves: bridging
-fn frame_to_reserved_address_is_consumed_unlearned() {
+fn frame_to_reserved_address_is_consumed_without_learning() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let station = [2, 0, 0, 0, 9, 9];
     let frame = |to: [u8; 6]| [&to[..], &station[..], &[0x88, 0xb5], &[0; 46][..]].concat();

@@ -62,7 +62,7 @@ fn computed_headroom_exceeds_need_by_at_most_a_frame() {
         let (worst, _) = worst(link);
         let computed = Headroom::of(&link).total();
         assert!(worst <= computed, "{worst:?} of headroom needed, only {computed:?} computed");
-        // Allow for preambles and gaps, 20 of 1538 bytes: computed headroom contains them, buffers do not.
+        // Allow for preambles and gaps, 20 of 1538 bytes: computed headroom counts them, buffers do not.
         let gaps = Bytes(computed.0 * 20 / 1538);
         assert!(
             computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps,

@@ -123,7 +123,7 @@ fn policy_swap_resumes_peer_that_new_policy_would_not_pause() {
 }
 
 #[test] // proves: causes
-fn cause_of_sent_xoff_names_trigger_and_culprit_port() {
+fn cause_of_sent_xoff_names_trigger_and_blamed_port() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
     star.start(1, 0, star.stream(0, C3, 100));
     star.start(1, 2, Stream { len: 200, ..star.stream(2, C3, 20) });

@@ -48,7 +48,7 @@ fn sum(star: &Star, count: impl Fn(&xoff_flow_control::counters::ClassCounters) 
 }
 
 #[test] // proves: qcn
-fn cnm_is_sent_to_culprit_and_describes_sampled_frame() {
+fn cnm_is_sent_to_blamed_sender_and_describes_sampled_frame() {
     for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
         let mut star = Star::new(switch(3, qcn));
         let (crowd, culprit) = (star.stream(0, C3, u64::MAX), limited(&star, 0));

@@ -163,7 +163,7 @@ fn unwanted_multicast_is_filtered_or_consumed() {
 }
 
 #[test]
-fn report_is_forwarded_although_punt_sink_is_full() {
+fn membership_report_is_forwarded_although_punt_sink_is_full() {
     let mut bench = Bench::new(None);
     let limited = MulticastPorts { reports: Some(ports(&[1])), unknown: None };
     bench.publish(SnoopedVlan { vid: 1, ipv4: limited, ipv6: limited }, vec![]);

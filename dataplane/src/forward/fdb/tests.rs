@@ -342,8 +342,7 @@ explore! {
                 for n in 0..40 {
                     let current = model.get(&(vid, n)).filter(|(_, last)| now.since(*last) < AGEING);
                     prop_assert_eq!(fdb.lookup(now, vid, mac(n)), current.map(|(port, _)| *port));
-                    // A replica may forget an address early, by one update interval, but must never return a
-                    // wrong port.
+                    // A replica may forget an address one update interval early, but must never return a wrong port.
                     let recent = current.is_some_and(|(_, last)| now.since(*last).0 < AGEING.0 * 3 / 4);
                     let found = replica.lookup(now, vid, mac(n));
                     prop_assert!(found == current.map(|(port, _)| *port) || found.is_none() && !recent);
