@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn hardware_peer_needs_less_headroom_than_software() {
+    fn hardware_peer_needs_less_headroom_than_software_peer() {
         let software = line(10_000, Nanos::from_millis(1));
         let standard = Line { peer: PeerResponse::Standard, ..software };
         assert_eq!(software.headroom().peer_response, Bytes(1_250_000));

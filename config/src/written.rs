@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn count_of_one_takes_singular_noun() {
+    fn printed_count_of_one_takes_singular_noun() {
         assert_eq!(
             [0, 1, 2000].map(|count| counted(count, "host", "hosts")),
             ["0 hosts", "1 host", "2,000 hosts"]

@@ -485,7 +485,7 @@ fn size_error_names_units_and_maximum() {
 }
 
 #[test]
-fn error_for_commit_beyond_ring_names_largest_commit() {
+fn error_for_commit_beyond_ring_size_names_largest_commit() {
     let file =
         |commit: &str| format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\ncommit = {commit}\n");
     let (place, message, help) = only(&file("\"10GB\""));
@@ -499,7 +499,7 @@ fn error_for_commit_beyond_ring_names_largest_commit() {
 }
 
 #[test]
-fn error_for_burst_beyond_ring_names_largest_burst() {
+fn error_for_burst_beyond_ring_size_names_largest_burst() {
     let file =
         |burst: &str| format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\nburst = {burst}\n");
     let (place, message, help) = only(&file("\"10GB\""));

@@ -302,7 +302,7 @@ fn key_xoff_frames_sets_planned_memory_of_lossless_frames() {
 }
 
 #[test]
-fn automatic_workers_are_one_worker_under_shared_memory() {
+fn automatic_number_of_workers_is_one_under_shared_memory() {
     let workers = |before: &str| {
         let port =
             |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"100G\"\n");
@@ -344,7 +344,7 @@ fn ofc_without_ofc_peer_causes_note() {
 }
 
 #[test]
-fn remaining_port_keys_are_parsed_into_settings() {
+fn keys_of_file_are_parsed_into_port_and_switch_settings() {
     let config = two_ports(
         "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",
         "mtu = 9000\npause_time = 1000\nrefresh = \"10us\"\nlearning = false\nlearn_limit = 0\nflood_unknown = false\nflood_group = false\nisolated = true\nrewrite_pcp = \"class\"\nrewrite_dscp = \"class\"\ndefault_class = 7\n[port.class.1]\nqueue = \"voq\"\nmax_rate = \"10M\"\n",

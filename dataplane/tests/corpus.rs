@@ -62,7 +62,7 @@ fn fuzz_corpus_of_lacp_frames_passes_parser_checks() {
 }
 
 #[test]
-fn fuzz_corpus_of_multicast_passes_parser_checks() {
+fn fuzz_corpus_of_multicast_frames_passes_parser_checks() {
     run("multicast", multicast::check);
 }
 

@@ -50,8 +50,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` and its changes to this running configuration. In the returned `new`, remaining ports have their present
-    /// indices, added ports spare ones.
+    /// Returns `new` and its differences from this running configuration. In the returned `new`, remaining ports have their
+    /// present indices, added ports spare ones.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();

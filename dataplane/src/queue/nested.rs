@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_resumed_during_drain_stays_paused_until_drain_ends() {
+    fn flow_resumed_during_queue_drain_stays_paused_until_its_end() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_paused_during_drain_sends_no_further_frame() {
+    fn flow_paused_during_queue_drain_sends_no_further_frame() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_paused_again_before_drain_ends_stays_paused() {
+    fn flow_paused_again_before_queue_drain_ends_stays_paused() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);

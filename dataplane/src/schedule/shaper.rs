@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_burst_cuts_positive_but_not_negative_credit() {
+    fn smaller_shaper_burst_cuts_positive_but_not_negative_credit() {
         let frames = |shaper: &mut Shaper| {
             let now = Nanos(1_000_000);
             std::iter::from_fn(|| shaper.credit(now).allows_a_frame().then(|| shaper.spend(now, Bytes(1000))))

@@ -276,7 +276,7 @@ fn link_loss_ends_rate_limits_until_link_returns() {
 }
 
 #[test]
-fn lower_of_requested_and_configured_rate_applies() {
+fn lower_of_requested_and_configured_class_rate_applies() {
     let sent_in_a_millisecond = |step: u8| {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_port(|port| {

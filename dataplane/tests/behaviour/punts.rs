@@ -161,7 +161,7 @@ fn injected_frames_precede_data_despite_pause() {
 }
 
 #[test]
-fn injection_fails_without_link_free_frame_or_valid_length() {
+fn injection_fails_without_link_or_memory_or_valid_length() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     assert_eq!([13, 14, 1514, 1515].map(|len| bench.inject(P0, &vec![1; len])), [false, true, true, false]);
     assert_eq!(

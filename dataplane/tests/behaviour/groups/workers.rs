@@ -92,7 +92,7 @@ fn frame_handed_to_other_worker_avoids_closed_group_member() {
 }
 
 #[test] // proves: workers
-fn group_member_choice_ignores_exported_counters() {
+fn group_member_choice_is_independent_of_exported_counters() {
     let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };
     let full = |counters: &Counters| {
         let at = counters.class(PortId(2), C3);
