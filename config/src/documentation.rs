@@ -50,7 +50,7 @@ const TABLES: [Documented; 18] = [
 fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
     let (_, section) = DOCUMENT
         .split_once(heading)
-        .unwrap_or_else(|| panic!("docs/configuration.md has no section {heading}"));
+        .unwrap_or_else(|| panic!("docs/configuration.md must have section {heading}"));
     let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let row = |line: &'static str| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();

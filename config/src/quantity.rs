@@ -37,7 +37,7 @@ const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 #[must_use]
 pub fn byte_units() -> String {
     let names: Vec<&str> = BYTES.iter().map(|(name, _)| *name).collect();
-    let (last, others) = names.split_last().expect("sizes have no units");
+    let (last, others) = names.split_last().expect("sizes must have units");
     format!("{} or {last}", others.join(", "))
 }
 

@@ -311,7 +311,7 @@ impl Workers {
         order.sort_by_key(|(_, rate)| Reverse(*rate));
         let mut loads = vec![(0_u64, Vec::new()); wanted.clamp(1, rates.len().max(1))];
         for (port, rate) in order {
-            let least = loads.iter_mut().min_by_key(|(load, _)| *load).expect("there is no worker");
+            let least = loads.iter_mut().min_by_key(|(load, _)| *load).expect("there must be a worker");
             least.0 += rate.bits_per_second();
             least.1.extend(u8::try_from(port).ok().map(PortId));
         }

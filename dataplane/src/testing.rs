@@ -22,7 +22,7 @@ impl OneSlot {
     pub fn holding(bytes: &[u8], room: usize) -> (OneSlot, Frame) {
         let mut slot = vec![0xee; room];
         slot.extend(bytes);
-        let len = u32::try_from(bytes.len()).expect("frame is longer than 4 GB");
+        let len = u32::try_from(bytes.len()).expect("a frame must be shorter than 4 GiB");
         (OneSlot { bytes: slot, start: room }, Frame::new(0, len))
     }
 }

@@ -117,7 +117,7 @@ impl Vlans {
     }
 
     fn add(&mut self, vid: u16, membership: Membership) {
-        let place = u16::try_from(self.memberships.len()).expect("more than 65,535 VLANs");
+        let place = u16::try_from(self.memberships.len()).expect("there must be fewer than 65,536 VLANs");
         self.places[usize::from(vid) % VIDS] = place;
         self.memberships.push(membership);
     }

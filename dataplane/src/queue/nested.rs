@@ -178,7 +178,7 @@ impl Nested {
             while let Some(flow) = self.served().front(nodes).map(|meta| meta.flow)
                 && self.is_held(flow)
             {
-                let frame = self.served().pop(nodes).expect("it has a front");
+                let frame = self.served().pop(nodes).expect("the served queue must have a front frame");
                 self.backup[self.paused].push(nodes, frame);
             }
             if self.served == Served::Normal || !self.served().is_empty() {

@@ -247,7 +247,8 @@ fn own_addresses(routes: &Routes) -> Vec<u32> {
         .v4
         .iter()
         .filter(|((_, len), target)| *len == 32 && **target == Target::Host(PuntReason::Local));
-    own.map(|((bits, _), _)| u32::try_from(bits >> 96).expect("32 bits")).collect()
+    own.map(|((bits, _), _)| u32::try_from(bits >> 96).expect("an IPv4 address must fit in 32 bits"))
+        .collect()
 }
 
 struct Targets<'a> {
