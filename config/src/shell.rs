@@ -193,7 +193,8 @@ impl PortShell {
         self.device.is_empty()
     }
 
-    /// Keeps sufficient rings and chunks of the running port, so that the port's speed may fall and rise again without a restart.
+    /// Returns this port with the rings and chunks of `running` if these suffice, so that its speed may fall and rise again
+    /// without a restart.
     pub(crate) fn with_rings_of(self, running: &PortShell) -> PortShell {
         let sizes = |port: &PortShell| {
             let Rings { fill, rx, tx, completion } = port.rings;

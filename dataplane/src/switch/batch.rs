@@ -33,7 +33,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Counts the frames of the open run ([`super::run`]). The batch remains open.
+    /// Counts the frames whose counts are deferred; the batch remains open.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
