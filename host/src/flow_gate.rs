@@ -14,7 +14,7 @@ impl FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Pauses or resumes the flows of a received list (OFC); earlier pauses of these flows end.
+    /// Pauses or resumes the flows of a received list (OFC), which replaces earlier pauses of these flows.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));

@@ -95,7 +95,7 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream's flow. Its flows with other source ports cannot be paused singly.
+    /// Key by which a switch identifies the stream's flow. Flows with other source ports cannot be paused singly.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn number_below_tracker_window_is_not_known_to_be_new() {
+    fn number_below_tracker_window_may_be_a_repetition() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));

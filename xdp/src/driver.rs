@@ -19,7 +19,7 @@ impl Driver {
         Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns whether the device is virtual: it passes frames on in memory, without hardware.
+    /// Returns whether the device is virtual: it passes frames on in memory.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())

@@ -5,7 +5,7 @@ use crate::error::Obstacle;
 use crate::options::PortOptions;
 use crate::umem::ZeroCopy;
 
-/// Reasons for generic XDP mode and for copied frames; `None` with native mode or zero copy.
+/// Reasons for generic XDP mode (`None` in native mode) and for copied frames (`None` with zero copy).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fallbacks {
     pub generic: Option<String>,
@@ -13,7 +13,7 @@ pub struct Fallbacks {
 }
 
 /// Returns the reason for generic mode. `longest` is the maximum MTU (bytes) of native mode; `errno` is the kernel's
-/// error that refused native mode.
+/// error when it refused native mode.
 pub(crate) fn why_generic(
     wanted: Option<Mode>,
     driver: &Driver,

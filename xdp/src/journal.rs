@@ -47,9 +47,9 @@ pub enum Left<T> {
     Nothing,
     /// Changes by an owner of the same kind as the reader.
     Changes(T),
-    /// Changes by an owner of another kind than the reader.
+    /// Changes by an owner of another kind.
     Other,
-    /// Unreadable page; the text warns and gives commands with which to check the device.
+    /// Unreadable page; the text warns and names commands to check the device.
     Unreadable(String),
 }
 

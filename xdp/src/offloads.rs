@@ -9,8 +9,8 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (on a veth by turning GRO
-/// on).
+/// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (on a veth, GRO keeps
+/// it).
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }

@@ -78,7 +78,7 @@ impl Load {
 }
 
 fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
-    let number = u8::try_from(flow + 1).expect("a flow number must be below 254");
+    let number = u8::try_from(flow + 1).expect("a flow number must be at most 254");
     let (from, to) = ([10, 1, 0, number], [10, 2, 0, number]);
     let short =
         |len: usize| u16::try_from(len).expect("a frame must have at most 65,535 bytes").to_be_bytes();

@@ -1,7 +1,7 @@
 //! xoff's ring traits on the queues of `xsk-rs`.
 //!
 //! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a table with the
-//! descriptor of each chunk. A queue without space for the whole array accepts nothing: the chunks then wait in the array.
+//! descriptor of each chunk. A queue of `xsk-rs` without space for the whole array accepts nothing: the chunks then wait in the array.
 //!
 //! The safety argument of [`crate::ports`] applies: the forwarding loop takes each chunk from one ring before adding it to another.
 

@@ -76,7 +76,7 @@ fn busy_driver_keeps_frames_for_next_kick() {
         assert_eq!(
             transmitter.in_flight(),
             in_flight,
-            "no frame may be in flight once the interface is down"
+            "the frame must be in flight until a kick finds the interface down"
         );
         assert_eq!(transmitter.is_unsent(), in_flight);
     }

@@ -171,8 +171,7 @@ fn tcp_timeout_doubles_and_window_restarts_at_one_segment() {
         assert_eq!((drain(&mut sender, now), sender.window(), sender.threshold()), (vec![0], 1, threshold));
     }
     assert_eq!((sender.timeouts(), sender.resent()), (5, 5));
-    // The first acknowledgement echoes a timestamp, which yields a round-trip time and so ends the backoff of the
-    // time-out.
+    // The first acknowledgement echoes a timestamp, which yields a round-trip time and so ends the backoff.
     let ack = |next| Ack { next, ..Ack::default() };
     now = now.after(Nanos::from_millis(10));
     sender.acknowledged(now, &ack(1), Nanos::from_millis(10));
@@ -343,8 +342,8 @@ impl Pipe<'_> {
     }
 }
 
-/// Windows of 10, 20 and 40 segments send 70 segments in three round trips. The 11th of 11 segments waits 40 ms for its
-/// delayed acknowledgement.
+/// Windows of 10, 20 and 40 segments send 70 in three round trips. The 11th of 11 segments waits 40 ms for its delayed
+/// acknowledgement.
 #[test]
 fn lone_tcp_flow_takes_expected_number_of_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
@@ -385,8 +384,8 @@ fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     }
 }
 
-/// Returns the reduction per cycle of one DCTCP flow in equilibrium, `window * alpha / 2` segments. A cycle has as many
-/// round trips with growth by a segment, and two without growth; marks come in one.
+/// Returns the reduction per cycle of one DCTCP flow in equilibrium, `window * alpha / 2` segments. In a cycle, the
+/// window grows by one in that many round trips, and stays in two more; marks come in one.
 fn reduction_of_cycle(window: f64) -> f64 {
     let mut alpha = 1.0_f64;
     for _ in 0..200 {
