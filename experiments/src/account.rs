@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_count_losses_and_no_duplicates_as_received() {
+    fn totals_count_each_frame_once_as_received_or_lost() {
         let stream = |frames, duplicated| {
             let mut stream = ReceivedStream { frames, duplicated, ..ReceivedStream::default() };
             stream.settle(10);

@@ -3,8 +3,8 @@
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns by how much time a port that was idle can send `frames` frames faster than its line: the line time of its
-/// saved credit and one frame, but no more than the pipeline is faster than the line.
+/// Returns the time that a port, once idle, gains on its line rate within `frames` frames: the line time of its saved
+/// credit and one frame, but no more than the pipeline gains.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));

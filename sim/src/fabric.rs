@@ -261,7 +261,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.fault_counts()
     }
 
-    /// Yields the fault counters of each faulty link direction, by its sending end.
+    /// Yields the fault counters of each faulty link direction, with its sending end.
     pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
@@ -456,7 +456,7 @@ impl FirstLinks {
 }
 
 /// Returns the base-2 logarithm of a calendar bucket's width in picoseconds. All buckets cover three times the sum of a
-/// long frame's time and the largest delay: frames arrive one sum later, at a neighbor up to two behind.
+/// long frame's time and the largest delay: frames arrive one sum later, at a neighbor up to two sums behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

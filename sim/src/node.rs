@@ -16,7 +16,7 @@ pub trait Node {
     /// Processes the departure of a frame's last bit; the line at `port` is now free.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup; a node may have several.
+    /// Processes a wakeup; several may be pending.
     fn due(&mut self, net: &mut Net);
 
     /// Processes a change of the link at `port`, whose frames in flight were lost.

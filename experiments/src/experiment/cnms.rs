@@ -20,8 +20,8 @@ pub struct ReceivedCnm {
 
 pub type FlowKey = (&'static str, HostId, u8);
 
-/// Decodes the CNMs (QCN's congestion notifications) that hosts captured, in the order of arrival. A CNM's destination
-/// and CN-TAG identify the flow.
+/// Decodes the CNMs (QCN) that hosts captured, in the order of arrival. A CNM's destination and CN-TAG identify the
+/// flow.
 pub fn received_cnms(account: &Account, begin: Nanos, flows: &[FlowKey]) -> Vec<ReceivedCnm> {
     let captured = account.hosts.iter().flat_map(|host| &host.cnms.captured);
     let mut cnms: Vec<ReceivedCnm> = captured

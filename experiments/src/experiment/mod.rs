@@ -327,7 +327,7 @@ impl Experiment {
     /// Runs the experiment; `tell` gets progress lines.
     ///
     /// # Errors
-    /// If the experiment cannot run. Lost frames are no error; the report shows them.
+    /// If the experiment cannot run. Lost or reordered frames are no error; the report shows them.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))

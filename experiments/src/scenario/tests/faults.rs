@@ -18,7 +18,7 @@ fn invalid_keys_of_link_faults_are_refused() {
         assert!(message.contains("from 0 to 1"), "{message}");
     }
     for none in ["0", "0.0"] {
-        assert!(read(&fault(&format!("at = \"h0\"\nlost = {none}"))).is_ok(), "as the control of a sweep");
+        assert!(read(&fault(&format!("at = \"h0\"\nlost = {none}"))).is_ok(), "a share of 0 must be allowed");
     }
     let (_, message, _) = problem(&fault("down = \"2us\""));
     assert_eq!(message, "`at` is missing in [[fault]] of kind \"link\"");

@@ -41,7 +41,7 @@ pub struct Model {
 /// Builds the model of a run.
 ///
 /// # Errors
-/// If memory does not suffice for `runs` such runs at the same time.
+/// If memory does not suffice for `runs` such runs at once.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let mut bare = plan::plan(&scenario, path, &Build::ideal())?;
