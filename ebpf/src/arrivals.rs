@@ -21,7 +21,7 @@ pub enum Head {
         /// PCP of a tagged frame, 0 to 7.
         pcp: Option<u8>,
     },
-    /// MAC control frame, such as a pause.
+    /// MAC control frame, such as a pause frame.
     Control,
     /// Frame whose header the XDP program cannot read: too short, or split over several buffers.
     Unreadable,
@@ -85,14 +85,14 @@ impl Arrivals {
 pub struct Arrived(pub(crate) MapHandle);
 
 impl Arrived {
-    /// Returns the frames received since the program was loaded.
+    /// Returns the numbers of frames received since the program was loaded.
     ///
     /// # Errors
     /// Returns the kernel's error, or EIO if counters are missing.
     pub fn read(&self) -> libbpf_rs::Result<Arrivals> {
         const EIO: i32 = 5;
         let (mut sum, mut read) = (Arrivals::default(), 0);
-        let kinds = u32::try_from(KINDS).expect("the number of kinds of frames exceeds 32 bits");
+        let kinds = u32::try_from(KINDS).expect("the number of kinds of frames must fit in 32 bits");
         for (kind, frames) in self.0.lookup_batch(kinds, MapFlags::ANY, MapFlags::ANY)? {
             let kind = kind.first_chunk().map_or(0, |&kind| u32::from_ne_bytes(kind));
             let place = usize::try_from(kind).ok().and_then(|kind| sum.0.get_mut(kind));

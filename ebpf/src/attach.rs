@@ -57,7 +57,7 @@ impl Attached {
         Arc::clone(&self.program)
     }
 
-    /// Returns the counters of dropped frames, readable even after detaching.
+    /// Returns the counters of frames that were dropped, readable even after detaching.
     pub fn dropped(&self) -> Result<Dropped, EbpfError> {
         MapHandle::try_from(&self.dropped).map(Dropped).map_err(|source| self.no_counters(source))
     }
@@ -109,11 +109,11 @@ impl Drop for Attached {
 
 /// Loads the XDP program and attaches it to the claimed interface.
 ///
-/// * `sockets`: AF_XDP sockets by hardware queue.
+/// * `sockets`: AF_XDP sockets, each with the number of its hardware queue.
 /// * `mode`: `None` tries native, then generic mode.
-/// * `longest`: maximum bytes of a frame; `None` if frames may take several chunks.
-/// * `has_stamps`: true if the program writes the time of receipt (CLOCK_MONOTONIC, in nanoseconds) in front of each frame. The sockets'
-///   chunks need 8 free bytes there.
+/// * `longest`: maximum bytes of a frame (longer ones are dropped); `None` if frames may take several chunks.
+/// * `has_stamps`: true if the program writes the time of receipt (CLOCK_MONOTONIC, in nanoseconds) in front of each
+///   frame. The sockets' chunks need 8 free bytes there.
 ///
 /// # Errors
 /// Returns an [`EbpfError`] and leaves the interface unchanged.
@@ -185,7 +185,7 @@ fn load(
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
 ) -> libbpf_rs::Result<XoffSkel<'_>> {
     let mut open = XoffSkelBuilder::default().open(storage)?;
-    let constants = open.maps.rodata_data.as_deref_mut().expect("the XDP program has no constants");
+    let constants = open.maps.rodata_data.as_deref_mut().expect("the XDP program must have constants");
     constants.longest = longest.unwrap_or(0);
     constants.socket_queue = socket_queue;
     open.progs.xoff_receive.set_autoload(!has_stamps);
@@ -217,7 +217,8 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
 /// Checks that program `id` was left by a killed xoff, so that [`attach`] may replace it.
 ///
 /// # Errors
-/// Returns [`EbpfError::Stranger`] for a foreign program, [`EbpfError::Unknown`] without CAP_SYS_ADMIN.
+/// Returns [`EbpfError::Stranger`] for a program of others, and [`EbpfError::Unknown`] if finding out needs
+/// CAP_SYS_ADMIN.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();
     if claim.left() == Some(id) {
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libbpf_error_reveals_its_error_number() {
+    fn error_number_is_parsed_from_text_of_libbpf_error() {
         let refused = || Error::from_raw_os_error(28);
         assert_eq!(errno(&refused()), Some(28));
         assert_eq!(errno(&refused().context("failed to attach XDP program")), Some(28));
@@ -273,15 +274,16 @@ mod tests {
         run.data.as_deref().map(<[u8]>::to_vec).unwrap_or_default()
     }
 
-    /// Metadata in front of a packet would overwrite the preceding small chunk.
+    /// The kernel would write metadata of an earlier program in front of the packet, over the preceding chunk if
+    /// chunks are small.
     #[test] // proves: memory
     fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();
         let program =
-            load(1, None, 0, false, &mut storage).expect("the kernel loads the XDP program as root");
+            load(1, None, 0, false, &mut storage).expect("root must be able to load the XDP program");
         for metadata in [0, 4, 28, 32] {
             let received = received(&program.progs.xoff_receive, metadata);
-            assert_eq!(received, FRAME, "{metadata} bytes of metadata");
+            assert_eq!(received, FRAME, "the frame must stay unchanged after {metadata} bytes of metadata");
         }
     }
 
@@ -292,17 +294,17 @@ mod tests {
             i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec())
         };
         let mut storage = MaybeUninit::uninit();
-        let program = load(1, None, 0, true, &mut storage).expect("the kernel loads the XDP program as root");
+        let program = load(1, None, 0, true, &mut storage).expect("root must be able to load the XDP program");
         let id =
             libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd()).expect("the program has an id");
-        assert_eq!(name_of(id).as_deref(), Some(PROGRAM_NAMES[1]), "the next start would not replace it");
+        assert_eq!(name_of(id).as_deref(), Some(PROGRAM_NAMES[1]), "the next start must know this name");
         for metadata in [0, 4, 28, 32] {
             let before = now();
             let received = received(&program.progs.xoff_stamp, metadata);
             let (stamp, frame) = received.split_first_chunk().expect("no stamp");
             let stamp = u64::from_ne_bytes(*stamp);
-            assert!((before..=now()).contains(&stamp.into()), "{stamp} is not after {before}");
-            assert_eq!(frame, FRAME, "{metadata} bytes of metadata");
+            assert!((before..=now()).contains(&stamp.into()), "stamp {stamp} must lie between {before} and now");
+            assert_eq!(frame, FRAME, "the frame must stay unchanged after {metadata} bytes of metadata");
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::EbpfError;
 
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Bytes of an interface's entry in the lock file. The XDP program's id is at [`PROGRAM`].
+/// Size in bytes of an interface's entry in the lock file. In it, the XDP program's id begins at byte [`PROGRAM`].
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
 const PAGE: usize = 4096;
@@ -61,7 +61,8 @@ impl Claim {
     /// Claims an interface in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Returns [`EbpfError::AnotherXoff`] for a claimed interface, [`EbpfError::Unclaimed`] if the system refuses.
+    /// Returns [`EbpfError::AnotherXoff`] if the interface is already claimed, and [`EbpfError::Unclaimed`] if the
+    /// lock file is inaccessible.
     pub fn take(device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }
@@ -99,7 +100,7 @@ impl Claim {
         tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()
     }
 
-    /// Overwrites the interface's page of the journal.
+    /// Overwrites the interface's page in the journal, from which the next process restores the device after a kill.
     ///
     /// # Errors
     /// Fails if `text` has more than 4096 bytes, or the system cannot write.
@@ -155,7 +156,7 @@ impl Table {
         }
         let made = fs::metadata(directory)?; // follows a link
         if !made.is_dir() || made.mode() & 0o077 != 0 {
-            return Err(io::Error::other("other users may access this directory"));
+            return Err(io::Error::other("it must be a directory that other users cannot access"));
         }
         let open = |name: String| {
             let mut open = OpenOptions::new();
@@ -180,7 +181,7 @@ impl Table {
 
     fn write_page(&self, ifindex: i32, text: &[u8]) -> io::Result<()> {
         if text.len() > PAGE {
-            return Err(io::Error::other("the text exceeds the interface's page in the journal"));
+            return Err(io::Error::other("the text must fit in the interface's page of the journal: 4096 bytes"));
         }
         let mut page = text.to_vec();
         page.resize(PAGE, 0);
@@ -290,7 +291,7 @@ mod tests {
         assert!(next.take(4).is_ok_and(|left| left.is_none()));
         next.release(3);
         let again = open().take(3);
-        assert!(again.is_ok_and(|left| left == Some(42)), "the id of the program was lost on release");
+        assert!(again.is_ok_and(|left| left == Some(42)), "a release must keep the program's id");
     }
 
     #[test]
@@ -315,10 +316,10 @@ mod tests {
         let file = fs::read_dir(DIRECTORY).unwrap().next().unwrap().unwrap().path();
         let mut open = Command::new("sh");
         open.arg("-c").arg(format!("exec 3<{}", file.display()));
-        assert!(open.status().unwrap().success(), "root cannot open the lock file");
+        assert!(open.status().unwrap().success(), "root must be able to open the lock file");
         assert!(
             !open.uid(65_534).gid(65_534).status().unwrap().success(),
-            "another user can open the lock file"
+            "other users must not be able to open the lock file"
         );
     }
 

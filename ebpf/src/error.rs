@@ -26,21 +26,21 @@ pub enum EbpfError {
         directory: &'static str,
         source: std::io::Error,
     },
-    /// The driver, or its setup, cannot run XDP in native mode.
+    /// The driver cannot run XDP in native mode, or not as it is set up.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative { device: String, source: libbpf_rs::Error },
     #[error("cannot load the XDP program for {device}: {source:#}; {}", load_remedy(source))]
     NotLoaded { device: String, source: libbpf_rs::Error },
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
-        /// Refused action, as a verb phrase that completes "cannot".
+        /// Refused action: a verb phrase that follows "cannot".
         doing: &'static str,
         device: String,
         source: libbpf_rs::Error,
     },
 }
 
-/// Possible cause of a refused system call if the capabilities suffice, and the remedy.
+/// Text about a refused system call, for use if the capabilities suffice: possible cause, and remedy.
 pub const FORBIDDEN: &str = "a filter of system calls (seccomp), or a user namespace (rootless container), forbids it; allow \
     `bpf` and sockets of the families AF_XDP, AF_PACKET and AF_NETLINK in the container's seccomp profile, and run the \
     container as root";

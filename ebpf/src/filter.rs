@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
-/// Priority of the filter in traffic control. No other program should use this priority.
+/// Priority of the filter in traffic control (tc). No other program should use this priority.
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 

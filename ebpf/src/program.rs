@@ -45,7 +45,7 @@ enum Hold {
     None,
 }
 
-/// Owner of the XDP program at an interface, which can have only one.
+/// Owner of the XDP program at an interface. An interface has at most one such program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Ours,
@@ -98,7 +98,8 @@ impl Program {
         self.mode
     }
 
-    /// Returns the owner of the interface's XDP program. `id` is the attached program's id; 0 means none.
+    /// Compares the id of the attached program (0: none is attached) with that of this program, and returns the
+    /// owner.
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {
@@ -202,7 +203,7 @@ mod tests {
                 drop(attached);
                 assert_eq!(found(&program), Place::Empty);
                 program.attach_again().unwrap();
-                assert_eq!(found(&program), Place::Empty, "a dropped program was attached again");
+                assert_eq!(found(&program), Place::Empty, "a dropped program must stay detached");
             }
         });
     }
@@ -218,7 +219,7 @@ mod tests {
         with_devices(|[v0, v1]| {
             let is_there = || tc("filter show dev v0 egress").contains("xoff_hold_back");
             let refused = attached("v1", v1, Mode::Generic);
-            assert!(!refused.program().restore_filter().unwrap(), "refused filter was restored");
+            assert!(!refused.program().restore_filter().unwrap(), "a refused filter must not be restored");
             tc("qdisc add dev v0 clsact");
             let attached = attached("v0", v0, Mode::Generic);
             let program = attached.program();
@@ -226,12 +227,12 @@ mod tests {
             for removal in ["filter del dev v0 egress", "qdisc del dev v0 clsact"] {
                 tc(removal);
                 assert!(!is_there());
-                assert!(program.restore_filter().unwrap(), "{removal} was not noticed");
+                assert!(program.restore_filter().unwrap(), "{removal}: the missing filter must be noticed");
                 assert!(is_there() && !program.restore_filter().unwrap());
             }
             drop(attached);
             assert!(!is_there());
-            assert!(!program.restore_filter().unwrap() && !is_there(), "a dropped filter was attached again");
+            assert!(!program.restore_filter().unwrap() && !is_there(), "a dropped filter must stay detached");
         });
     }
 

@@ -26,7 +26,7 @@ impl Bell {
         &self.event
     }
 
-    /// Announces that the worker will sleep. It must then check for messages once more.
+    /// Announces that the worker will sleep. The worker must check for messages once more after this call.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -36,7 +36,7 @@ impl Bell {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Resets the eventfd. The worker must check for messages before it sleeps.
+    /// Resets the eventfd. Before its next sleep, the worker must check for messages.
     pub fn acknowledge(&self) {
         let _ = self.event.read(); // fails if it did not ring
     }
@@ -48,7 +48,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker for an event without a message. An awake worker's next sleep ends at once.
+    /// Wakes the worker for an event that brings no message. If the worker is awake, its next sleep ends at once.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

@@ -83,7 +83,7 @@ impl std::fmt::Display for CauseNode {
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
     Holds {
-        /// Bytes in the queue that the pausing port received.
+        /// Bytes in the queue that came in through the pausing port.
         bytes: u64,
     },
     Paused,
@@ -240,7 +240,7 @@ impl Causes {
         loop {
             let here = path[path.len() - 1];
             let onward = self.graph.neighbors(here).find(|next| knot.contains(next));
-            let next = onward.expect("a node of a cycle waits for no other node of that cycle");
+            let next = onward.expect("each node of a cycle must wait for another node of that cycle");
             if let Some(begin) = path.iter().position(|place| *place == next) {
                 return path[begin..].iter().map(|&place| self.graph[place].clone()).collect();
             }

@@ -28,7 +28,7 @@ const PAGES: [&str; 6] = ["metrics", "status", "healthz", "log", "addresses", "r
 pub(crate) const LO_IS_DOWN: &str = "the device lo of this network namespace is down, so loopback addresses are \
      unreachable; run `ip link set lo up`";
 
-/// Parses a switch's URL; adds `http://` if it has no scheme.
+/// Parses a switch's URL; adds `http://` if the URL has no scheme.
 pub fn url(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("the URL is empty; leave --url out and unset XOFF_URL for the default".into());
@@ -87,7 +87,8 @@ impl Silent {
     }
 }
 
-/// Explains why the `server` at `url` gives no answer. `start` advises how to start it.
+/// Explains why `url` gives no answer. `server` is the kind of server expected there, `start` the advice how to start
+/// one.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -117,7 +118,8 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Calls `send` for the server at `url` (normalized by [`url`]), and parses the answer as JSON.
+/// Calls `send` with the server's base URL (made from `url`, which [`url`] has normalized), and parses the answer as
+/// JSON.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -180,7 +182,8 @@ impl Connector for Socket {
     }
 }
 
-/// Resolver that returns a dummy address. The default resolver starts a thread, which a process limit may refuse.
+/// Resolver that returns a dummy address. The default resolver starts a thread, and a limit of processes may refuse
+/// it.
 #[derive(Debug)]
 struct NoAddress;
 

@@ -17,7 +17,7 @@ pub struct Reasons(u32);
 
 const _: () = assert!(
     DropReason::COUNT <= u32::BITS as usize,
-    "there are more drop reasons than the 32 bits of the mask"
+    "the 32 bits of the mask must suffice for all drop reasons"
 );
 
 impl Reasons {
@@ -53,8 +53,9 @@ impl Filter {
     #[cfg(test)]
     pub(crate) const ALL: Filter = Filter { classes: ClassSet::ALL, dropped: None, control: true };
 
-    /// Creates a filter that selects frames of `classes` (none: all). `dropped` limits it to frames dropped for
-    /// these reasons (`Some(&[])`: any). `control` adds control frames; alone, it selects only these.
+    /// Creates a filter that selects frames of `classes` (empty: of all classes). With `dropped`, it selects only
+    /// those that were dropped for one of these reasons (`Some(&[])`: for any reason). With `control`, it also
+    /// selects control frames, and only these if `classes` and `dropped` are empty.
     pub fn new(classes: &[&str], dropped: Option<&[&str]>, control: bool) -> Result<Filter, FilterError> {
         let class = |text: &&str| {
             let class = text.parse().ok().and_then(Class::new);

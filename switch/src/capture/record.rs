@@ -11,7 +11,7 @@ use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use super::filter::Filter;
 
-/// Maximum captured bytes of a frame; larger than any MTU.
+/// Maximum number of bytes captured of a frame; larger than any MTU.
 const FRAME_MAX: usize = 16 << 10;
 
 const HEAD: usize = 40;
@@ -22,7 +22,7 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Counts, for each port, selected frames and those lost because the ring was full.
+/// Numbers of frames, by port: those that the filter selected, and those of them lost because the ring was full.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
@@ -119,7 +119,7 @@ impl Tap for Probe {
         write_head(head, sighting, frame.len(), kept, missed_before);
         self.ring
             .push_entire_slice(&self.scratch[..HEAD + kept])
-            .expect("capture ring is full although its room was checked");
+            .expect("the capture ring must have the room that was checked before");
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test] // proves: capture
-    fn capture_record_counts_frames_missed_before_it() {
+    fn capture_record_has_number_of_frames_lost_before_it() {
         let (mut probe, mut reader, counts) = pair(100);
         for at in 0..7 {
             see(&mut probe, at, FrameEvent::Received { dropped: None }, 60);

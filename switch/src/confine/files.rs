@@ -14,10 +14,11 @@ use super::{ConfineError, Part};
 /// Newest Landlock ABI that the rules use. A kernel with an older ABI applies the rules that it supports.
 const NEWEST_ABI: ABI = ABI::V6;
 
-/// Directory that a thread must read before it can read a per-CPU BPF map.
+/// Directory that a thread reads to count the CPUs, which reading a per-CPU BPF map needs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open: Landlock rules apply to inodes, and the kernel may recreate a /proc directory that is not open.
+/// Keeps /proc/self open. The kernel may drop and recreate a /proc directory that is not open; the new one has
+/// another inode, to which Landlock rules for the former one do not apply.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());

@@ -31,8 +31,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Prepares a thread. HTTP and log threads get small stacks: a host's agent has such threads, too, and locks all of its
-    /// memory.
+    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agent of a
+    /// host, which has such threads, locks all of its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -265,7 +265,7 @@ mod tests {
             confinement.spawn(Part::Owner, "confined", ids).unwrap().join().unwrap();
         assert_eq!((uid.as_str(), groups.as_str()), ("65534\t65534\t65534\t65534", ""));
         assert_eq!(capabilities, OWNER.into());
-        assert_eq!(ids(), before, "another thread changed its user as well");
+        assert_eq!(ids(), before, "other threads must keep their user");
         let error = User::named("no.such.user").unwrap_err().to_string();
         assert!(error.contains("there is no such user on this machine"), "{error}");
     }

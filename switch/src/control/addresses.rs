@@ -28,9 +28,9 @@ const PAGE_WITHIN: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
     pub addresses: Vec<FdbEntry>,
-    /// Parameter `after` of the request for the next page; `None` on the last page.
+    /// Value of parameter `after` in the request for the next page; `None` on the last page.
     pub next: Option<String>,
-    /// Number of all addresses in the database; may be one second old.
+    /// Number of all addresses in the forwarding database; may be one second old.
     pub total: u64,
 }
 
@@ -40,9 +40,9 @@ pub struct FdbEntry {
     pub vid: u16,
     /// MAC address.
     pub mac: String,
-    /// Name of the port that leads to the address; for a group, its first port.
+    /// Name of the port that leads to the address; for a group of ports (LAG), its first port.
     pub port: String,
-    /// Name of the group that leads to the address; `None` for a single port.
+    /// Name of the group of ports (LAG) that leads to the address; `None` for a single port.
     #[serde(default)]
     pub group: Option<String>,
     /// True for a configured address, false for a learned one.
@@ -63,7 +63,7 @@ pub(super) async fn get(
 ) -> Result<Json<AddressPage>, (StatusCode, String)> {
     let Query(query) = query.map_err(|_| {
         bad(format!(
-            "a page of addresses has the parameters `after` and `limit`, each once at most: {EXAMPLE}"
+            "/addresses has only the parameters `after` and `limit`, each once at most; for example {EXAMPLE}"
         ))
     })?;
     let limit = limit("limit", query.limit.as_deref(), 1)?;
@@ -93,7 +93,7 @@ pub(super) async fn page(
     limit: usize,
 ) -> Result<AddressPage, String> {
     let gathered = timeout(PAGE_WITHIN, gather(view, after, limit)).await;
-    let mut found = gathered.unwrap_or_else(|_| Err("the workers take too long to answer".into()))?;
+    let mut found = gathered.unwrap_or_else(|_| Err("the workers take too long to answer; try again".into()))?;
     let is_last = found.len() <= limit;
     if !is_last {
         found.pop_last();

@@ -26,7 +26,7 @@ pub struct Aggregators {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Handled {
-    /// LACP state last sent to the workers; `None` if they may have another one.
+    /// LACP state last sent to the workers; `None` if the state in the workers may differ from it.
     state: Option<MemberState>,
     has_joined: bool,
     link_losses: u64,
@@ -78,8 +78,8 @@ impl Aggregators {
     }
 }
 
-/// Passes the link state to the group member. A link lost since the last call counts as lost first, even if
-/// it is back: the workers have detached the member.
+/// Passes the link state to the group member. If the link was lost since the last call, the member first learns of
+/// the loss, even if the link is back: the workers have already detached the port from its group.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test] // proves: lacp
-    fn workers_get_every_state_and_flap_of_lacp_members() {
+    fn workers_get_every_state_and_link_loss_of_lacp_members() {
         let (view, inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let counts = SendCounts::new(2);
@@ -248,7 +248,7 @@ mod tests {
         let mut at = run(&mut lacp, &[]);
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)]);
         let begin = at.idle_since;
-        assert!(begin.is_some(), "group without an LACP partner is not reported as idle");
+        assert!(begin.is_some(), "a group without an LACP partner must be reported as idle");
         run(&mut lacp, &[]);
         assert_eq!(run(&mut lacp, &[]).idle_since, begin);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
@@ -258,14 +258,14 @@ mod tests {
 
         view.configured.set(settings.clone());
         run(&mut lacp, &partner(&at));
-        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Distributing)], "not repeated after a reload");
+        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Distributing)], "the state must be sent again after a reload");
 
         for link in [Link::Down, Link::Up] {
             assert!(view.ports[0].link.set(link));
         }
         at = run(&mut lacp, &partner(&at)[..60]);
-        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "flap not noticed");
-        assert!(at.idle_since > begin, "idle time begins too early");
+        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "workers must learn of a link loss, even if the link is back");
+        assert!(at.idle_since > begin, "the idle time must begin anew after a link loss");
         // Count the truncated frame, and two empty ones received after the group was formed.
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 3);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
@@ -275,11 +275,11 @@ mod tests {
         view.configured.set(settings);
         at = run(&mut lacp, &[]);
         assert_eq!((at.counts.frames_in, member_states(&inbox)), (0, vec![]));
-        assert!(!lacp.handled[LEFT.index()].has_joined, "removed LACP member still counts as joined");
+        assert!(!lacp.handled[LEFT.index()].has_joined, "a removed LACP member must not count as joined");
     }
 
     #[test] // proves: lacp
-    fn individual_lacp_member_is_out_while_another_one_sends() {
+    fn time_since_individual_lacp_member_sends_no_data_is_kept() {
         const RIGHT: PortId = PortId(1);
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));

@@ -24,7 +24,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum number of readings of the kernel's list of connections: one reading may miss a connection.
+/// Maximum number of times that the kernel's list of connections is read, because one reading may miss a connection.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(of("[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:9464", &text), [1000]);
         assert!(
             of("127.0.0.1:50001", "127.0.0.1:9464", &text).is_empty(),
-            "a listening socket counts as connected"
+            "a listening socket must not count as connected"
         );
         assert!(of("127.0.0.2:50000", "127.0.0.1:9464", &text).is_empty());
         let local = "00000000000000000000000001000000:C350";
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(
             found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]),
             [0, 1000],
-            "a user is missing whose socket matches the client"
+            "every user whose socket matches the client must be listed"
         );
     }
 

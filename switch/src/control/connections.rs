@@ -15,10 +15,11 @@ use xoff_xdp::name_file_limit;
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of connections served at once. As many more get status 503; clients beyond these wait.
+/// Maximum number of connections served at once. The same number of further connections is answered with status 503;
+/// all others wait.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Maximum time for a request's head, and maximum idle time of a connection.
+/// Maximum time for a request's head to arrive, and maximum idle time of a connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum time from the arrival of a request's head until the client has read the answer.
@@ -66,7 +67,7 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
             Err(_) => {
                 let permit = Arc::clone(&refused).acquire_owned().await;
                 (
-                    permit.expect("semaphore of rejected connections was closed"),
+                    permit.expect("the semaphore of rejected connections must stay open"),
                     refusal.clone(),
                     REFUSED_WITHIN,
                 )

@@ -1,10 +1,11 @@
-//! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame, so
-//! other frames around the loss determine it; docs/verdict.md lists the rules.
+//! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame,
+//! so other frames around the loss determine it; docs/verdict.md lists the rules.
 //!
-//! A malformed frame (invalid layout in memory) counts as lossless, because the XDP program may have counted it long before.
+//! A frame that the kernel dropped for its invalid layout in packet memory counts as lossless, because the XDP
+//! program may have counted it long before.
 //!
-//! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss keeps
-//! its first classification. Pause frames and unreadable headers count as lossless.
+//! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss
+//! keeps its first classification. Pause frames and unreadable headers count as lossless.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ pub(super) struct ExternalLosses {
     pub lossless: u64,
     pub unknown: u64,
     pub lossy: u64,
-    /// Drops in the device's counter that may be socket drops, which the sockets also count.
+    /// Drops in the device's counter that may be drops of sockets, which are already in the sockets' counters.
     pub ambiguous: u64,
     pub at_least: bool,
 }
@@ -205,8 +206,8 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames that the port sent between `before` and `now`. A class is lossless if any port in any of the
-/// `settings` has it lossless.
+/// Classifies the frames that the port sent between `before` and `now`. A class counts as lossless if it is lossless
+/// at any port in any of the `settings`.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
@@ -286,17 +287,17 @@ mod tests {
         assert_eq!(story.read(), [0; 3]);
         story.comes(marks(0));
         story.losses.behind_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "frame of class 3 before the last counter reading was ignored");
+        assert_eq!(story.read(), [1, 0, 0], "a frame of class 3 before the last counter reading must count");
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.behind_program = 40;
         assert_eq!(story.read(), [0, 0, 40]);
         story.comes(marks(3));
         story.losses.behind_program = 50;
-        assert_eq!(story.read(), [10, 0, 40], "frame of class 3 was ignored");
+        assert_eq!(story.read(), [10, 0, 40], "a frame of class 3 must count");
         assert_eq!(story.read(), [10, 0, 40]);
         story.losses.behind_program = 51;
-        assert_eq!(story.read(), [11, 0, 40], "loss without arrivals does not count as lossless");
+        assert_eq!(story.read(), [11, 0, 40], "a loss without arrivals must count as lossless");
     }
 
     #[test]
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(story.read(), [2, 0, 0]);
         story.comes(marks(0));
         story.losses.behind_program = 3;
-        assert_eq!(story.read(), [3, 0, 0], "arrival during a reading counts for one interval only");
+        assert_eq!(story.read(), [3, 0, 0], "an arrival during a reading must count for both intervals");
         story.comes(marks(0));
         story.losses.behind_program = 4;
         assert_eq!(story.read(), [3, 0, 1]);
@@ -348,12 +349,12 @@ mod tests {
         let mut story = LossHistory::new();
         story.read();
         story.losses.before_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "loss without arrivals does not count as lossless");
+        assert_eq!(story.read(), [1, 0, 0], "a loss without arrivals must count as lossless");
         story.comes(marks(3));
         story.read();
         story.comes(marks(0));
         story.losses.before_program = 3;
-        assert_eq!(story.read(), [3, 0, 0], "arrival of class 3 one counter reading ago was ignored");
+        assert_eq!(story.read(), [3, 0, 0], "an arrival of class 3 one counter reading ago must count");
         story.comes(marks(0));
         story.losses.before_program = 6;
         assert_eq!(story.read(), [3, 3, 0]);
@@ -363,23 +364,23 @@ mod tests {
     fn transmit_losses_are_classified_by_frames_sent() {
         let mut story = LossHistory::new();
         story.losses.sent = 1;
-        assert_eq!(story.read(), [1, 0, 0], "transmit loss without frames sent does not count as lossless");
+        assert_eq!(story.read(), [1, 0, 0], "a transmit loss without frames sent must count as lossless");
         story.sends(0);
         story.losses.sent = 2;
         assert_eq!(story.read(), [1, 0, 1]);
         story.sends(0);
         story.sent.bytes[3] = 1000;
         story.losses.sent = 3;
-        assert_eq!(story.read(), [2, 0, 1], "frames of class 3 in the kernel were ignored");
+        assert_eq!(story.read(), [2, 0, 1], "frames of class 3 in the kernel must count");
         story.sent.bytes[3] = 0;
         (0..2).for_each(|_| _ = story.read());
         story.sends(0);
         story.sent.pauses += 1;
         story.losses.sent = 4;
-        assert_eq!(story.read(), [3, 0, 1], "sent pause frame was ignored");
+        assert_eq!(story.read(), [3, 0, 1], "a sent pause frame must count");
         story.sends(0);
         story.losses.sent = 5;
-        assert_eq!(story.read(), [4, 0, 1], "pause frame sent a second before was ignored");
+        assert_eq!(story.read(), [4, 0, 1], "a pause frame sent a second before must count");
         story.sends(0);
         story.losses.sent = 6;
         assert_eq!(story.read(), [4, 0, 2]);
@@ -396,14 +397,14 @@ mod tests {
         story.settings = with(false);
         story.comes(marks(3));
         story.losses.behind_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "class that was lossless until now was ignored");
+        assert_eq!(story.read(), [1, 0, 0], "a class that was lossless until now must count");
         story.comes(marks(3));
         story.losses.behind_program = 2;
-        assert_eq!(story.read(), [2, 0, 0], "frame sent while its class was lossless was ignored");
+        assert_eq!(story.read(), [2, 0, 0], "a frame sent while its class was lossless must count");
         story.read();
         story.comes(marks(3));
         (story.losses.behind_program, story.losses.before_program) = (3, 4);
-        assert_eq!(story.read(), [2, 0, 5], "loss counts as lossless at a port without lossless classes");
+        assert_eq!(story.read(), [2, 0, 5], "no loss may count as lossless at a port without lossless classes");
         story.settings = with(true);
         story.comes(marks(3));
         story.losses.behind_program = 4;
@@ -421,7 +422,7 @@ mod tests {
             assert_eq!(
                 story.read_now(story.came.clone()),
                 [frames, 0, 0],
-                "arrival of class 3 within the last second was ignored"
+                "an arrival of class 3 within the last second must count"
             );
         }
         (0..2).for_each(|_| _ = story.read());
@@ -429,7 +430,7 @@ mod tests {
         story.losses.behind_program = 5;
         assert_eq!(story.read_now(story.came.clone()), [4, 0, 1]);
         story.comes(marks(3));
-        assert_eq!(story.read(), [4, 0, 1], "later arrival changed the class of an earlier loss");
+        assert_eq!(story.read(), [4, 0, 1], "a later arrival must not change the class of an earlier loss");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use super::view::{Link, SwitchView};
 use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Time without data after which a group or member is faulty. With a working partner, LACP admits data after two to four seconds.
+/// Time for which LACP may keep a group or member from sending data before this is a fault. With a working partner,
+/// LACP permits data after two to four seconds.
 const IDLE_AFTER: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,9 +20,10 @@ pub struct GroupStatus {
     pub name: String,
     /// Method that chooses the port of each frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
     pub spread: String,
-    /// Queue length in bytes below which an adaptive group prefers a port; `None` for other groups.
+    /// Queue length in bytes below which an adaptive group prefers a port; `None` if the group is not adaptive.
     pub low_bytes: Option<u64>,
-    /// Queue length in bytes below which an adaptive group uses a port if none is below `low_bytes`; `None` for other groups.
+    /// Queue length in bytes below which an adaptive group uses a port if no port is below `low_bytes`; `None` if the
+    /// group is not adaptive.
     pub high_bytes: Option<u64>,
     /// True if the ports are uplinks, between which the switch forwards no frame.
     pub uplinks: bool,
@@ -49,7 +51,7 @@ pub struct MemberStatus {
     pub tx_bytes: u64,
     /// Bytes queued at the port or committed to its driver, summed over classes.
     pub egress_bytes: u64,
-    /// LACP of the port; `None` without LACP.
+    /// LACP state of the port; `None` without LACP.
     #[serde(default)]
     pub lacp: Option<LacpStatus>,
 }
@@ -81,7 +83,7 @@ pub struct LacpEnd {
     pub system: String,
     /// Priority of the LACP system.
     pub priority: u16,
-    /// LACP key of the group.
+    /// LACP key, which is equal at all ports of a group.
     pub key: u16,
     /// LACP number of the port.
     pub port: u16,

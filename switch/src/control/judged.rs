@@ -53,7 +53,8 @@ impl OngoingConditions {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
-    /// True if the peer sent faster than the port's `speed`, at any time or after an XOFF.
+    /// True if the peer sent faster than the port's `speed`, over a longer time, or within the response time after an
+    /// XOFF.
     pub too_fast: bool,
     /// True if the peer sent for longer than the port's `peer_response` after an XOFF.
     pub too_late: bool,
@@ -62,19 +63,19 @@ pub struct PeerStatus {
     /// Sampled frames whose DSCP selects a lossy class, but whose PCP selects a lossless class.
     #[serde(default)]
     pub pcp_overruled: u64,
-    /// Declared time until the peer stops after XOFF, in nanoseconds; `None` if not declared.
+    /// Declared time until the peer stops sending after an XOFF, in nanoseconds; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
-    /// Maximum number of bytes received after an XOFF, in one pause.
+    /// Maximum number of bytes that the peer sent after an XOFF, in one pause.
     pub after_xoff_max_bytes: u64,
     /// Longest time from an XOFF until the peer stopped sending; includes the worker's own delay.
     pub response_max_nanos: u64,
-    /// Frames received within the declared time after an XOFF, but in excess of the declared speed.
+    /// Frames received within the declared response time after an XOFF, but in excess of the declared speed.
     pub excess_frames: u64,
-    /// Frames received after an XOFF, and later than the declared time.
+    /// Frames received after an XOFF, later than the declared response time.
     pub late_frames: u64,
 }
 
@@ -82,11 +83,13 @@ pub struct ResponseStatus {
 /// counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Frames lost while the port may have carried lossless classes.
+    /// Lost frames that count as lossless (docs/verdict.md), such as those lost while the port carried lossless
+    /// frames, or none.
     pub lossless: u64,
-    /// Frames lost before the XDP program while only lossy classes arrived; they may include lossless frames.
+    /// Frames lost before the XDP program saw them, while only lossy frames arrived; the lost ones may have been
+    /// lossless.
     pub unknown: u64,
-    /// Frames lost while the port carried only lossy classes.
+    /// Lost frames that were certainly lossy.
     pub lossy: u64,
     /// True if the counts are lower bounds, because two counters may contain the same frames.
     pub at_least: bool,

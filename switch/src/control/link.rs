@@ -93,7 +93,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether a renamed device lost the name `before`, which may be an alternative name now.
+/// Returns whether the device was renamed: `before` is no longer its name, but may be an alternative name.
 fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }
@@ -353,8 +353,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose receive queues may have changed. After a missed event, even the same number of queues may be
-    /// new ones, without the XDP program.
+    /// Reopens ports whose receive queues may have changed. After a missed event, a device with the same number of
+    /// queues may have new queues, without the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -432,8 +432,8 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues with which to open a port again, if `events` during its reopening with
-/// `opened_with` queues require that.
+/// Returns the number of receive queues with which a port must be reopened once more, because of `events` during its
+/// reopening with `opened_with` queues; `None` if it need not.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -19,7 +19,7 @@ use super::caller::Caller;
 use super::{ControlError, trust};
 use crate::client::{self, LO_IS_DOWN};
 
-/// Mode of the socket file: its owner and its group may change the running switch.
+/// Mode of the socket file: only its owner and its group may connect, and so change the running switch.
 const MODE: u32 = 0o660;
 /// Maximum wait for the name of a switch that already listens at the address.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -80,7 +80,7 @@ pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Htt
     Ok(opened)
 }
 
-/// Returns whether `at` is a loopback address, but the interface `lo` of the network namespace is down.
+/// Returns whether `at` needs the loopback interface of `netns`, but that interface is down.
 fn lo_is_down(at: &HttpAt, netns: Option<&Path>) -> bool {
     let HttpAt::Tcp(address) = at else { return false };
     address.ip().is_loopback() && inside(netns, client::lo_is_down).unwrap_or(false)
@@ -243,7 +243,7 @@ mod tests {
             "{taken}"
         );
         drop(http);
-        assert!(!path.exists(), "socket file remains after the switch's end");
+        assert!(!path.exists(), "the switch must remove its socket file at its end");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(listen(&at, None, &[]).unwrap());
@@ -282,7 +282,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let second = listen(&at, None, &[]).unwrap();
         drop(first);
-        assert!(path.exists(), "first listener removed the socket file of the second");
+        assert!(path.exists(), "the first listener must keep the socket file of the second");
         drop(second);
         assert!(!path.exists());
     }

@@ -27,7 +27,7 @@ pub struct LldpStatus {
     pub frames_not_sent: u64,
     /// LLDP frames received, malformed ones included.
     pub frames_received: u64,
-    /// Malformed LLDP frames, by reason.
+    /// Malformed LLDP frames received, by reason.
     pub malformed: BTreeMap<String, u64>,
     /// TLVs ignored in well-formed LLDP frames, by reason.
     pub discarded: BTreeMap<String, u64>,
@@ -35,13 +35,13 @@ pub struct LldpStatus {
     pub too_many: u64,
     /// Neighbors removed because their time to live ended.
     pub aged_out: u64,
-    /// Number of times that a neighbor announced a shorter time to live than before.
+    /// Number of times that a neighbor announced a shorter time to live than in its frame before.
     pub shortened: u64,
     /// LLDP neighbors of the port, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// Differences to the settings of the only neighbor that announces DCBX.
+    /// Differences between the port's settings and those that its neighbor announces by DCBX.
     pub mismatches: Vec<MismatchStatus>,
-    /// Reason why the port is compared with no neighbor; `None` if it is compared.
+    /// Reason why the port's settings are compared with no neighbor; `None` if they are compared.
     #[serde(default)]
     pub not_compared: Option<String>,
 }
@@ -77,12 +77,13 @@ pub struct NeighborStatus {
     pub pfc: Option<PfcStatus>,
     /// ETS configuration that the neighbor announced; `None` if not announced.
     pub ets: Option<EtsStatus>,
-    /// Class of each DSCP, as the neighbor announced.
+    /// Class that the neighbor announced for each DSCP.
     pub dscp_map: BTreeMap<u16, u8>,
-    /// Announced class of each other application, such as `UDP port 4791`.
+    /// Class that the neighbor announced for each application, such as `UDP port 4791`; without DSCPs.
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
-    /// Announced DCBX versions: `ieee`, `cee`, `cin`. The settings are those of the first.
+    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. Its settings are read from the first of
+    /// these.
     #[serde(default)]
     pub dcbx: Vec<String>,
     /// True if the neighbor understands pauses of listed flows (OFC).
@@ -126,11 +127,11 @@ pub struct MismatchStatus {
 /// Outcomes of slow-path (punted) frames of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PuntStatus {
-    /// Frames copied to the host path.
+    /// Slow-path frames copied to the host path.
     pub punted: u64,
-    /// Frames not copied because they exceeded the allowed rate.
+    /// Slow-path frames not copied to the host path, because they exceeded the allowed rate.
     pub over_rate: u64,
-    /// Frames not copied because the receiver's queue was full.
+    /// Slow-path frames not copied to the host path, because the receiver's queue was full.
     pub no_room: u64,
 }
 

@@ -23,9 +23,9 @@ const PLACES_AT_ONCE: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
     Sent,
-    /// Keep queued frames for the same port, which will be opened again.
+    /// Keep the port's queued frames, because the port will be opened again.
     Kept {
-        /// True to drop frames in the transmit ring that the kernel has not sent.
+        /// True to drop those frames in the transmit ring that the kernel has not sent.
         even_unsent: bool,
     },
 }

@@ -6,13 +6,13 @@ use super::view::SwitchView;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionPointStatus {
-    /// Samples taken by the congestion point.
+    /// Frames sampled by the QCN congestion point.
     pub samples: u64,
-    /// Quantized feedback of the last sample, 0 to 63.
+    /// Quantized feedback of the last sample, 0 (no congestion) to 63.
     pub feedback_last: u64,
-    /// CNMs sent by the congestion point.
+    /// Congestion notification messages (CNMs) sent by the congestion point.
     pub cnms_sent: u64,
-    /// CNMs not sent: the link was down, no frame memory was free, or the sampled frame's source was no station.
+    /// CNMs not sent: the link was down, no frame memory was free, or the sampled frame's sender was unknown.
     pub cnms_not_sent: u64,
     /// Sum of the quantized feedback of all CNMs sent.
     #[serde(default)]

@@ -53,7 +53,8 @@ fn root(headers: &HeaderMap, paths: &[&str]) -> Response {
     }
 }
 
-/// Returns a response that browsers revalidate, so that they show no page of an older switch.
+/// Returns a response that browsers revalidate before use, so that no page of an older version of the switch is
+/// shown.
 pub fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

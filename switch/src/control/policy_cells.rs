@@ -6,7 +6,7 @@ use xoff_wire::units::{CLASSES, Class};
 
 pub type PolicyNames = [String; CLASSES];
 
-/// Policy of each class, as last confirmed by the workers. Only one thread may write it.
+/// Policy of each class, as last confirmed by all workers. Only one thread may write it.
 #[derive(Debug)]
 pub struct PolicyCells {
     kinds: [AtomicUsize; CLASSES],

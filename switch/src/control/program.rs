@@ -78,8 +78,8 @@ mod tests {
     use crate::control::testing::{device, view};
     use crate::control::tests::SilentDriver;
 
-    /// Driver that attaches its missing egress filter again (`Some(true)`), finds it (`Some(false)`), or fails
-    /// (`None`).
+    /// Driver whose egress filter is missing and can be attached again (`Some(true)`), is present (`Some(false)`), or
+    /// cannot be attached (`None`).
     struct FilteredDriver(Arc<Mutex<Option<bool>>>);
 
     impl PortDriver for FilteredDriver {

@@ -31,7 +31,7 @@ pub struct RouterStatus {
     pub routes_v6: u64,
     /// Number of times that the workers got a new routing table.
     pub tables: u64,
-    /// Duration of the last change of the workers' routing table.
+    /// Time that the last change of the workers' routing table took.
     pub table_nanos: u64,
     /// Number of times that all routes were read again because kernel messages were lost.
     pub resyncs: u64,
@@ -59,7 +59,7 @@ pub struct InterfaceStatus {
 pub struct RoutePage {
     /// Routes of this page, sorted by table, prefix and metric.
     pub routes: Vec<Row>,
-    /// Parameter `from` of the request for the next page; `None` on the last page.
+    /// Value of parameter `from` in the request for the next page; `None` on the last page.
     pub next: Option<usize>,
     pub total: usize,
 }

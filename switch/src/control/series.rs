@@ -12,7 +12,7 @@ pub struct Series<T> {
     /// Path of the field in `/status`, such as `ingress.bytes`; its suffix is the unit.
     pub field: &'static str,
     pub value: fn(&T) -> Option<u64>,
-    /// Help of the metric; `None`: the documentation of the field.
+    /// Help of the metric; if `None`, the documentation of the field is used.
     pub help: Option<&'static str>,
 }
 
@@ -88,7 +88,7 @@ impl<T: JsonSchema> Table<T> {
         }
     }
 
-    /// Returns the documentation of a field, without its remark about `None`.
+    /// Returns the documentation of a field, without its remark about `null`.
     #[must_use]
     pub fn help(&self, field: &str) -> String {
         let root = self.schema.as_value();
@@ -126,7 +126,8 @@ impl Unit {
         }
     }
 
-    /// Returns the value of a metric whose field is `None`: 0 for a rate without limit, otherwise none.
+    /// Returns the value of a metric whose field is `None`: 0 for a rate (no limit); `None`, that is, no sample, for
+    /// others.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),

@@ -38,7 +38,7 @@ pub struct Status {
     pub uptime_nanos: u64,
     /// Verdict on the promise that lossless classes lose no frame.
     pub verdict: Verdict,
-    /// Sources and outcomes of frames, summed over the workers; `None` if a worker did not answer.
+    /// Numbers of frames by source and by outcome, summed over the workers; `None` if a worker did not answer.
     pub ledger: Option<Books>,
     /// Name of the flow-control policy of each class, 0 to 7.
     pub policies: PolicyNames,
@@ -158,21 +158,21 @@ pub struct PortStatus {
     /// Addresses that moved in the last loop, at most two.
     #[serde(default)]
     pub loop_addresses: Vec<String>,
-    /// Seconds in which addresses moved to and fro between this port and a lower-numbered port without a loop: two hosts
-    /// with one address.
+    /// Seconds in which addresses moved to and fro between this port and a lower-numbered port without a loop,
+    /// probably because two hosts have the same address.
     #[serde(default)]
     pub duplicates: u64,
-    /// Port at which the last duplicate addresses were found, too; `None` before the first.
+    /// Other port at which the last duplicate addresses were found; `None` before the first.
     #[serde(default)]
     pub duplicate_with: Option<String>,
-    /// Last duplicate addresses, found at this port and `duplicate_with`; at most two.
+    /// MAC addresses last found at two hosts, at this port and at `duplicate_with`; at most two.
     #[serde(default)]
     pub duplicate_addresses: Vec<String>,
     /// Statistics of the XDP sockets; `None` if unreadable.
     pub xdp_statistics: Option<XdpStatistics>,
     /// Drops counted by the device; `None` if unreadable.
     pub device_drops: Option<DeviceDrops>,
-    /// Last readable values of `device_drops`; the true values may be higher.
+    /// Last readable values of `device_drops`. The true values may have grown since.
     #[serde(default)]
     pub device_drops_last: DeviceDrops,
     /// State of the XDP program.
@@ -188,7 +188,7 @@ pub struct PortStatus {
     /// Number of times that the port's lost device came back and was opened again.
     #[serde(default)]
     pub returns: u64,
-    /// Number of changes after which the device's receive queues and the port's sockets differed.
+    /// Number of times that the device's receive queues changed, so that the port's sockets did not match them.
     #[serde(default)]
     pub requeued: u64,
     /// Reason why the sockets do not match the device's receive queues; `None` if they match.
@@ -256,7 +256,8 @@ pub struct ClassStatus {
     /// Frames flooded because their destination was unknown, counted at the receiving port; not a loss.
     #[serde(default)]
     pub flooded_unknown: u64,
-    /// Time from the start to the first frame from this port lost because a queue or memory was full; `None` without loss.
+    /// Time from the start of the switch to the first frame from this port that was lost because a queue or memory
+    /// was full; `None` without loss.
     pub first_loss_nanos: Option<u64>,
     /// Pauses sent to the peer.
     pub pause_sent: PauseStatus,
@@ -264,9 +265,9 @@ pub struct ClassStatus {
     pub cause: Option<CauseStatus>,
     /// Number of pauses of the peer, by trigger, and by whether the culprit queue was itself paused.
     pub causes: BTreeMap<String, CauseCount>,
-    /// Egress queues with frames from this port, the fullest first; empty unless the peer is paused.
+    /// Egress queues with frames from this port, fullest first; empty unless the peer is paused.
     pub culprits: Vec<CulpritStatus>,
-    /// Decisions of each shadow policy.
+    /// Shadow policies, which only record how they would decide.
     pub shadows: Vec<ShadowStatus>,
     /// Rate limit requested of the peer (GFC); in metrics zero if there is no limit; `None`: no limit.
     pub requested_rate_bits_per_second: Option<u64>,
@@ -281,7 +282,7 @@ pub struct ClassStatus {
     pub intents_refused: u64,
     /// XOFFs sent again to prolong a pause.
     pub refreshes_sent: u64,
-    /// Frames of the class received after sending XOFF to the peer.
+    /// The peer's response to XOFF: frames of the class received after it.
     #[serde(default)]
     pub response: ResponseStatus,
     /// Pauses received from the peer.
@@ -310,14 +311,14 @@ pub struct ClassStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
-    /// Trigger of the pause: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or
-    /// another one of the policy.
+    /// Trigger of the pause: `ingress` (the port's ingress queue reached XOFF), `egress` (an egress queue is
+    /// congested), or a trigger that a policy defines.
     pub trigger: String,
-    /// Class of the full queues that caused the pause: the paused class or another.
+    /// Class of the full queues that caused the pause. It may differ from the paused class.
     pub class: u8,
     /// Name of the port whose egress queue caused the pause.
     pub culprit: Option<String>,
-    /// True if that egress queue was itself paused by the peer of its port.
+    /// True if the egress queue that caused the pause was itself paused by the peer of its port.
     pub relayed: bool,
 }
 
@@ -331,7 +332,7 @@ pub struct CauseCount {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CulpritStatus {
-    /// Name of the egress port.
+    /// Name of the queue's port.
     pub port: String,
     /// Class of the queue.
     pub class: u8,
@@ -343,35 +344,35 @@ pub struct CulpritStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShadowStatus {
-    /// Name of the policy.
+    /// Name of the shadow policy.
     pub policy: String,
     /// Number of times that the shadow policy would have sent XOFF.
     pub xoff: u64,
     /// True if the shadow policy would pause the peer now.
     pub now: bool,
-    /// Time of pauses by the shadow policy, including a pause that still lasts.
+    /// Time for which the shadow policy would have paused the peer, including a pause that still lasts.
     pub nanos: u64,
-    /// Time of pauses by the shadow policy, without a pause that still lasts.
+    /// Time for which the shadow policy would have paused the peer, without a pause that still lasts.
     #[serde(default)]
     pub finished_nanos: u64,
-    /// Frames lost because a queue or memory was full while the shadow policy requested no pause.
+    /// Lost frames for which a queue or memory was full while the shadow policy requested no pause.
     pub lost: u64,
     /// Time from the start to the first frame counted in `lost`; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
-    /// Invalid requests (intents) of the custom policy.
+    /// Invalid requests (intents) of a custom policy as shadow policy.
     #[serde(default)]
     pub intents_refused: u64,
-    /// Pauses of single flows; `None` if the policy pauses no flows.
+    /// Pauses of single flows that the shadow policy would request; `None` if it pauses no flows.
     pub flows: Option<FlowRequestsStatus>,
-    /// Rate limits requested by the policy; `None` if the policy requests none.
+    /// Rate limits that the shadow policy would request; `None` if it requests none.
     pub rate: Option<RateRequestsStatus>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRequestsStatus {
-    /// Number of requests to the peer to pause further flows.
+    /// Number of requests that the peer pause further flows.
     pub pauses: u64,
-    /// Flows that the peer was newly asked to pause.
+    /// Flows that such requests named for the first time.
     pub flow_pauses: u64,
     /// Number of requests to the peer to resume all flows.
     pub resumes: u64,

@@ -220,8 +220,8 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends captured frames until the capture ends, but leaves the last ones in the writer. Returns false if the client has
-    /// disconnected.
+    /// Sends captured frames until the capture ends; the last frames stay unsent in the writer. Returns false if the
+    /// client has disconnected.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
@@ -263,7 +263,7 @@ impl Capture {
             let times = streams.iter_mut().enumerate();
             let times = times.filter_map(|(reader, records)| Some((records.peek()?.sighting.at, reader)));
             let Some((_, first)) = times.min() else { break };
-            let record = streams[first].next().expect("record vanished after it was peeked at");
+            let record = streams[first].next().expect("a record that `peek` returned must come next");
             self.writer.frame(&record);
             let missed = u64::from(record.missed_before);
             self.sent_counts.add(record.sighting.port, missed + 1, missed);

@@ -175,7 +175,7 @@ fn port_stays_open_when_its_device_leaves_a_kernel_bridge() {
 }
 
 #[test] // proves: devices
-fn bridge_that_gets_a_port_device_is_noted_until_it_leaves() {
+fn kernel_bridge_over_port_device_is_known_until_device_leaves() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     let (device, _peer) = lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
@@ -206,10 +206,10 @@ fn queue_changes_of_other_devices_reopen_no_port() {
     assert_eq!(
         changed_meanwhile(&[changed(7, 2)], 7, 2),
         None,
-        "number of queues at the opening counts as a change"
+        "the number of queues at the opening must not count as a change"
     );
     assert_eq!(changed_meanwhile(&[changed(8, 4), changed(7, 4), changed(7, 2)], 7, 2), Some(4));
-    assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "missed events cause no reopening");
+    assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "missed events must cause a reopening");
 }
 
 #[test] // proves: devices

@@ -128,7 +128,7 @@ fn losses_of_port_never_decrease() {
 }
 
 #[test] // proves: kernel-drops
-fn last_losses_read_from_unreadable_sockets_still_count() {
+fn losses_read_before_sockets_became_unreadable_still_count() {
     let (first, second) = (CountingDriver::default(), CountingDriver::default());
     let port = PortView::new("l0", 0, first.device());
     first.lose(5);
@@ -137,7 +137,7 @@ fn last_losses_read_from_unreadable_sockets_still_count() {
     assert_eq!(lost(&port), [10; 2]);
     second.is_unreadable.store(true, Relaxed);
     second.lose(1);
-    assert!(port.losses().is_err(), "losses are known although the sockets are unreadable");
+    assert!(port.losses().is_err(), "unreadable sockets must be an error");
     port.returned("l0", CountingDriver::default().device());
     assert_eq!(lost(&port), [10; 2]);
 }

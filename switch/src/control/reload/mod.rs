@@ -44,8 +44,8 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Reports each worker with too little buffer memory for frames of `former` and `next` configurations: a restart
-    /// is needed.
+    /// Reports each worker whose buffer memory is too small for frames of the `former` and `next` configurations
+    /// together: that needs a restart.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -164,10 +164,10 @@ impl Reloads {
         done
     }
 
-    /// Reloads the configuration, and waits for the end.
+    /// Reloads the configuration, or with `dry_run` only checks whether it can be reloaded. Waits for the result.
     ///
     /// # Errors
-    /// The error says why nothing was changed.
+    /// Returns a text that says why nothing was changed.
     pub fn wait(&self, dry_run: bool) -> Result<Reloaded, String> {
         let outcome = self.ask(dry_run).blocking_recv().unwrap_or(Err(NotReloaded::Ended));
         outcome.map_err(|error| error.to_string())
@@ -181,7 +181,7 @@ impl Reloads {
 pub(crate) struct Reloader {
     view: Arc<SwitchView>,
     config: Config,
-    /// Former configurations, while frames admitted under their limits may be queued.
+    /// Former configurations, kept while frames that they admitted may be queued.
     before: Vec<Config>,
     reserved: Reserved,
     source: Source,
@@ -425,8 +425,8 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with the larger egress limits of `next`, for frames from workers that already have the new settings;
-/// `None` if none is larger.
+/// Returns `was` with the egress limits of `next` where these are larger, for frames from workers that already have
+/// the new settings; `None` if none is larger.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -529,7 +529,7 @@ mod tests {
         assert_eq!(
             roomier(&was, &next),
             None,
-            "limits were only lowered, so no first step with larger limits is needed"
+            "limits that are only lowered must need no first step"
         );
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: reload
-    fn reload_error_names_pipe_that_is_read_only_once() {
+    fn second_reading_of_pipe_is_refused_with_a_reason() {
         let text = "[switch]\nname = \"s\"\n[[port]]\nname = \"a\"\ndevice = \"xa\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\n\
                     device = \"xb\"\nspeed = \"1G\"\n";
         let reload = |path: PathBuf| {
@@ -124,7 +124,7 @@ mod tests {
         writer.write_all(text.as_bytes()).unwrap();
         drop(writer);
         let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
-        assert_eq!(reload(path.clone()), Ok(()), "the first reading of a pipe was refused");
+        assert_eq!(reload(path.clone()), Ok(()), "the first reading of a pipe must succeed");
         let message = reload(path).unwrap_err();
         assert!(message.contains("read only once: start the switch with a file"), "{message}");
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -72,14 +72,14 @@ fn status_has_exact_value_of_every_field() {
 }
 
 #[test]
-fn sent_flow_lists_are_counted_after_ofc_peer_is_false() {
+fn status_still_has_sent_flow_lists_after_reload_ends_ofc() {
     let (view, _inbox) = view();
     let flows = || snapshot(&view, &[Answer::Silent]).ports[0].classes[3].flows;
     assert_eq!(flows(), None);
     let class = view.counters.class(PortId(0), CLASS_3);
     class.flows.pause_frames_sent.add(24);
     let sent = FlowStatus { pause_frames_sent: 24, ..FlowStatus::default() };
-    assert_eq!(flows(), Some(sent), "flow lists from before a reload are missing");
+    assert_eq!(flows(), Some(sent), "flow lists sent before a reload must be shown");
 }
 
 #[test] // proves: verdict
