@@ -1,5 +1,3 @@
-//! Attaches the XDP program, and decides whether it may replace another program on the interface.
-
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -109,11 +107,11 @@ impl Drop for Attached {
 
 /// Loads the XDP program and attaches it to the claimed interface.
 ///
-/// * `sockets`: AF_XDP sockets, each with the number of its hardware queue.
+/// * `sockets`: AF_XDP sockets, each with its hardware queue.
 /// * `mode`: `None` tries native, then generic mode.
 /// * `longest`: maximum bytes of a frame (longer ones are dropped); `None` if frames may take several chunks.
 /// * `has_stamps`: true if the program writes the time of receipt (CLOCK_MONOTONIC, in nanoseconds) in front of each
-///   frame. The sockets' chunks need 8 free bytes there.
+///   frame, where the sockets' chunks need 8 free bytes.
 ///
 /// # Errors
 /// Returns an [`EbpfError`] and leaves the interface unchanged.
@@ -274,8 +272,7 @@ mod tests {
         run.data.as_deref().map(<[u8]>::to_vec).unwrap_or_default()
     }
 
-    /// The kernel would write metadata of an earlier program in front of the packet, over the preceding chunk if
-    /// chunks are small.
+    /// Metadata that an earlier program left in front of the packet would overwrite the preceding small chunk.
     #[test] // proves: memory
     fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();
@@ -294,7 +291,8 @@ mod tests {
             i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec())
         };
         let mut storage = MaybeUninit::uninit();
-        let program = load(1, None, 0, true, &mut storage).expect("root must be able to load the XDP program");
+        let program =
+            load(1, None, 0, true, &mut storage).expect("root must be able to load the XDP program");
         let id =
             libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd()).expect("the program has an id");
         assert_eq!(name_of(id).as_deref(), Some(PROGRAM_NAMES[1]), "the next start must know this name");
@@ -303,7 +301,10 @@ mod tests {
             let received = received(&program.progs.xoff_stamp, metadata);
             let (stamp, frame) = received.split_first_chunk().expect("no stamp");
             let stamp = u64::from_ne_bytes(*stamp);
-            assert!((before..=now()).contains(&stamp.into()), "stamp {stamp} must lie between {before} and now");
+            assert!(
+                (before..=now()).contains(&stamp.into()),
+                "stamp {stamp} must lie between {before} and now"
+            );
             assert_eq!(frame, FRAME, "the frame must stay unchanged after {metadata} bytes of metadata");
         }
     }

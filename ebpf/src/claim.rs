@@ -1,8 +1,8 @@
 //! Exclusive claims on interfaces, released when the process ends.
 //!
-//! An XDP program in generic mode outlives its process, so an attached program does not prove that a switch runs; a
-//! file lock does. Each network namespace has a lock file and a journal of device changes, in a directory that only
-//! root or the user of all xoff services may enter.
+//! An XDP program in generic mode outlives its process, so only a file lock proves that a switch runs. Each network
+//! namespace has a lock file and a journal of device changes, in a directory that only root or the user of all xoff
+//! services may enter.
 //!
 //! The owner of an interface locks the interface's entry, and writes its process id and its XDP program's id there.
 //! From these ids, the next owner recognizes a killed process's program without CAP_SYS_ADMIN.
@@ -28,7 +28,7 @@ use crate::EbpfError;
 
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Size in bytes of an interface's entry in the lock file. In it, the XDP program's id begins at byte [`PROGRAM`].
+/// Size in bytes of an interface's entry in the lock file, which has the XDP program's id at byte [`PROGRAM`].
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
 const PAGE: usize = 4096;
@@ -100,7 +100,7 @@ impl Claim {
         tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()
     }
 
-    /// Overwrites the interface's page in the journal, from which the next process restores the device after a kill.
+    /// Overwrites the interface's page in the journal, with which the next process restores the device after a kill.
     ///
     /// # Errors
     /// Fails if `text` has more than 4096 bytes, or the system cannot write.
@@ -181,7 +181,9 @@ impl Table {
 
     fn write_page(&self, ifindex: i32, text: &[u8]) -> io::Result<()> {
         if text.len() > PAGE {
-            return Err(io::Error::other("the text must fit in the interface's page of the journal: 4096 bytes"));
+            return Err(io::Error::other(
+                "the text must fit in the interface's page of the journal: 4096 bytes",
+            ));
         }
         let mut page = text.to_vec();
         page.resize(PAGE, 0);

@@ -11,22 +11,13 @@ pub enum EbpfError {
     )]
     Unknown { device: String, id: u32 },
     #[error("{}", held(device, *process))]
-    AnotherXoff {
-        device: String,
-        /// Process id of the other xoff, if readable.
-        process: Option<u32>,
-    },
+    AnotherXoff { device: String, process: Option<u32> },
     #[error(
         "cannot claim {device} in {directory}: {source}. Only the user of xoff may have access to that directory; \
          create it with `install -d -m 700 -o USER {directory}` for a user other than root"
     )]
-    Unclaimed {
-        device: String,
-        /// Directory with the lock files of all claims.
-        directory: &'static str,
-        source: std::io::Error,
-    },
-    /// The driver cannot run XDP in native mode, or not as it is set up.
+    Unclaimed { device: String, directory: &'static str, source: std::io::Error },
+    /// The driver, or its setup, cannot run XDP in native mode.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative { device: String, source: libbpf_rs::Error },
     #[error("cannot load the XDP program for {device}: {source:#}; {}", load_remedy(source))]
@@ -40,7 +31,7 @@ pub enum EbpfError {
     },
 }
 
-/// Text about a refused system call, for use if the capabilities suffice: possible cause, and remedy.
+/// Possible cause of a refused system call if the capabilities suffice, and the remedy.
 pub const FORBIDDEN: &str = "a filter of system calls (seccomp), or a user namespace (rootless container), forbids it; allow \
     `bpf` and sockets of the families AF_XDP, AF_PACKET and AF_NETLINK in the container's seccomp profile, and run the \
     container as root";

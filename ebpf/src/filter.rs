@@ -1,8 +1,5 @@
 //! Egress filter: stops the machine's own stack from sending on a port of the switch. The filter of a killed process
 //! passes every frame, because the process's sockets are gone.
-//!
-//! Another program may remove the filter. A watcher calls [`Program::restore_filter`](crate::Program::restore_filter),
-//! which attaches a missing filter again.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,8 +52,6 @@ impl Filter {
         }
     }
 
-    /// Attaches the filter again, with a clsact qdisc, if it is missing and was not [taken off](Filter::take_off). Returns whether it
-    /// was missing.
     pub(crate) fn restore(&self) -> libbpf_rs::Result<bool> {
         let is_attached = self.is_attached.lock().unwrap_or_else(PoisonError::into_inner);
         let mut hook = hook(self.program.as_fd(), self.ifindex);

@@ -1,11 +1,10 @@
 //! Kernel programs of xoff (`xoff.bpf.c`), and functions that attach and detach them.
 //!
-//! The XDP program redirects every frame to the AF_XDP socket of its hardware queue. A variant stamps frames with their
-//! time of receipt. A [filter](Filter) drops frames that the machine's own stack sends.
+//! The XDP program redirects every frame to the AF_XDP socket of its hardware queue. A variant stamps frames with
+//! their time of receipt. A [filter](Filter) drops frames that the machine's own stack sends.
 //!
-//! The kernel removes a native program when its process ends, but not a generic one, nor one that was [attached
-//! again](Program::attach_again). The next [`attach`] recognizes such a program by its name, and requires a [`Claim`],
-//! so no other xoff can still use it.
+//! A program that is generic, or was [attached again](Program::attach_again), outlives its process. The next
+//! [`attach`] recognizes it by its name; the [`Claim`] proves that no other xoff uses it.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 

@@ -45,7 +45,7 @@ enum Hold {
     None,
 }
 
-/// Owner of the XDP program at an interface. An interface has at most one such program.
+/// Owner of the only XDP program that an interface can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Ours,
@@ -62,7 +62,7 @@ pub struct Program {
     fd: OwnedFd,
     id: u32,
     hold: Mutex<Hold>,
-    /// Egress filter of the interface; `None` if the kernel refused it.
+    /// `None` if the kernel refused the egress filter.
     filter: Option<Arc<Filter>>,
 }
 
@@ -98,8 +98,7 @@ impl Program {
         self.mode
     }
 
-    /// Compares the id of the attached program (0: none is attached) with that of this program, and returns the
-    /// owner.
+    /// Returns the owner of the XDP program with this `id` at the interface; 0 means that none is attached.
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {

@@ -26,7 +26,7 @@ impl Bell {
         &self.event
     }
 
-    /// Announces that the worker will sleep. The worker must check for messages once more after this call.
+    /// Announces that the worker will sleep. The worker must then check for messages once more.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -48,7 +48,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker for an event that brings no message. If the worker is awake, its next sleep ends at once.
+    /// Wakes the worker for an event without a message. If the worker is awake, its next sleep ends at once.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

@@ -58,7 +58,6 @@ fn without_page(place: &str) -> Result<(), String> {
     }
 }
 
-/// Returns whether the loopback interface `lo` of this thread's network namespace is down.
 pub(crate) fn lo_is_down() -> bool {
     let link = Conversation::open().and_then(|mut kernel| kernel.link(link_named("lo")));
     link.is_ok_and(|link| link.is_some_and(|link| !link.header.flags.contains(LinkFlags::Up)))
@@ -87,8 +86,7 @@ impl Silent {
     }
 }
 
-/// Explains why `url` gives no answer. `server` is the kind of server expected there, `start` the advice how to start
-/// one.
+/// Explains why the `server` (a kind of server) at `url` gives no answer. `start` advises how to start one.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -118,8 +116,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Calls `send` with the server's base URL (made from `url`, which [`url`] has normalized), and parses the answer as
-/// JSON.
+/// Calls `send` with the server's base URL, which is made from `url`, and parses the answer as JSON.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -182,8 +179,8 @@ impl Connector for Socket {
     }
 }
 
-/// Resolver that returns a dummy address. The default resolver starts a thread, and a limit of processes may refuse
-/// it.
+/// Resolver that returns a dummy address. The default resolver starts a thread, which a limit of processes may
+/// refuse.
 #[derive(Debug)]
 struct NoAddress;
 

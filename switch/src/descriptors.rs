@@ -5,15 +5,15 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::control::CONNECTIONS_MAX;
 
-/// Files per XDP socket: the socket, a duplicate for sleeping, and its counters.
+/// Open files per XDP socket: the socket, a duplicate for sleeping, and its counters.
 const BY_SOCKET: u64 = 3;
-/// Files per port: XDP program, BPF maps, link, and two netlink sockets.
+/// Open files per port: XDP program, BPF maps, link, and two netlink sockets.
 const BY_PORT: u64 = 16;
-/// Files per worker: descriptors that wake it up, and duplicates.
+/// Open files per worker: descriptors that wake it up, and duplicates.
 const BY_WORKER: u64 = 6;
-/// Files independent of ports and workers: HTTP, netlink, timers, signals, and files opened briefly.
+/// Open files independent of ports and workers: HTTP, netlink, timers, signals, and briefly opened files.
 const ALWAYS: u64 = 32;
-/// Files of a host's agent, without HTTP connections: sockets, queues, guard, LLDP, and files opened briefly.
+/// Open files of a host's agent without HTTP connections: sockets, queues, guard, LLDP, and briefly opened files.
 const OF_AGENT: u64 = 40;
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
 
@@ -69,7 +69,8 @@ impl Allowed {
     }
 }
 
-/// Returns the number of open files needed. The largest port counts twice: while it is reopened, its old sockets may still be open.
+/// Returns the number of open files needed. The port with most sockets counts twice: its old sockets may be open
+/// while it is reopened.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS
@@ -84,12 +85,13 @@ mod tests {
     use super::*;
 
     #[test] // proves: host-service
-    fn agent_needs_files_for_http_connections_beside_its_own() {
+    fn open_files_needed_by_agent_include_http_connections() {
         let needed = |has_http| match Allowed(0).suffices_for_agent(has_http) {
             Err(DescriptorError::TooFewForAgent { needed, .. }) => needed,
             other => panic!("{other:?}"),
         };
-        assert!(needed(true) >= needed(false) + CONNECTIONS - 10, "open files vary while other tests run");
+        // Tolerate 10 files fewer, because other tests open and close files.
+        assert!(needed(true) >= needed(false) + CONNECTIONS - 10, "HTTP must need {CONNECTIONS} files more");
         let message = Allowed(64).suffices_for_agent(true).map_err(|error| error.to_string());
         assert!(message.is_err_and(|message| message.contains("may open 64: raise the limit (`ulimit -Hn ")));
         assert!(Allowed(1 << 20).suffices_for_agent(true).is_ok());

@@ -1,7 +1,7 @@
 //! Queues between workers: frames for another worker's port, returned slots, and learned addresses.
 //!
-//! Each ordered pair of workers has one bounded queue per kind of message. While a queue is full, its sender takes no message from the
-//! dataplane, where it stays counted at its ingress.
+//! Each ordered pair of workers has one bounded queue per kind of message. While a queue is full, its sender leaves
+//! its messages in the dataplane, where a frame still counts at its ingress.
 //!
 //! Returned slots have a separate queue: otherwise two workers with full queues could wait for each other forever.
 
@@ -99,7 +99,7 @@ impl Handoff {
             for low in 0..high {
                 let (up, down) = (queues(), queues());
                 let [low, high] =
-                    handoffs.get_disjoint_mut([low, high]).expect("a worker is paired with itself");
+                    handoffs.get_disjoint_mut([low, high]).expect("two different workers are paired");
                 low.others.push(OtherWorker { worker: high.me, to: up.0, from: down.1 });
                 high.others.push(OtherWorker { worker: low.me, to: down.0, from: up.1 });
             }
@@ -133,8 +133,8 @@ impl Handoff {
         any
     }
 
-    /// Sends each learned address to all other workers or, while a queue is full, to none: a worker that missed a move would send to the
-    /// old port.
+    /// Sends each learned address to all other workers or, while one of their queues is full, to none: a worker that
+    /// missed a move would send to the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -172,7 +172,7 @@ fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> O
     batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
     let is_settled = store.settle(&handover.frame);
-    debug_assert!(is_settled, "store refuses a frame although its room was checked");
+    debug_assert!(is_settled, "the store must accept a frame after `can_settle`");
     Some(handover)
 }
 
@@ -189,7 +189,7 @@ fn fill<T>(queue: &mut Producer<Message<T>>, mut next: impl FnMut() -> Option<T>
 
 fn push<T>(queue: &mut Producer<Message<T>>, message: T) {
     if let Err(PushError::Full(_)) = queue.push(Message::new(message)) {
-        unreachable!("queue is full although its only producer checked its room");
+        unreachable!("the queue must have the room that its only producer checked");
     }
 }
 
@@ -282,7 +282,7 @@ pub(crate) mod tests {
         assert_eq!(
             a.switch.buffer().ingress(PortId(0), class).0,
             104,
-            "frame stops counting at its ingress before it is sent"
+            "the frame must count at its ingress until its worker learns that it was sent"
         );
         assert!(b.exchange() && a.exchange());
         assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 0);
@@ -294,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn frames_for_full_handover_queue_stay_counted_at_sender() {
+    fn frames_for_full_handover_queue_count_at_their_sender() {
         let (mut a, mut b) = two_workers("");
         for n in 0..FRAMES {
             a.receive(0, 2, 1, 60);
@@ -325,7 +325,7 @@ pub(crate) mod tests {
             assert_eq!(
                 dropped(&a, 0),
                 u64::from(more == 1),
-                "queue drops a frame within its limit, or keeps one beyond it"
+                "only the frame beyond the limit must be dropped"
             );
         }
         let frame =
@@ -356,7 +356,7 @@ pub(crate) mod tests {
         learn(&mut a, CAPACITY - 24..CAPACITY + 76);
         assert!(
             a.switch.waits_for_workers(),
-            "worker does not wait although the queue to the other worker is full"
+            "the worker must wait while the queue to the other worker is full"
         );
         assert!(b.exchange() && a.exchange() && b.exchange());
         assert!(!a.switch.waits_for_workers());
@@ -367,7 +367,7 @@ pub(crate) mod tests {
     fn bell_wakes_only_a_sleeping_worker() {
         let bell = Bell::new().unwrap();
         bell.ring();
-        assert!(bell.event().read().is_err(), "worker is woken although it is awake");
+        assert!(bell.event().read().is_err(), "an awake worker must not be woken");
         bell.close_eyes();
         bell.ring();
         assert_eq!(bell.event().read().unwrap(), 1);
@@ -379,7 +379,7 @@ pub(crate) mod tests {
         let bell = Bell::new().unwrap();
         bell.wake(); // between its check and close_eyes
         bell.close_eyes();
-        assert_eq!(bell.event().read().unwrap(), 1, "worker is not woken from its next sleep");
+        assert_eq!(bell.event().read().unwrap(), 1, "the next sleep must end at once");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use xoff_flow_control::counter::Counter;
 
-/// Maximum bytes per write; few, so that even a slow reader shows progress.
+/// Maximum bytes per write: so few that even a slow reader shows progress.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time for all writes when the switch stops; service managers allow more.

@@ -6,7 +6,7 @@
 
 use xoff_wire::units::Nanos;
 
-/// Time that falling asleep and waking up take. A shorter sleep, or poll before a sleep, does not pay.
+/// Time that falling asleep and waking up take. Shorter sleeps, and shorter polls before a sleep, do not pay.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ mod tests {
             spin.busy(now, frames);
         }
         let span = (0..=MOST.0).find(|&span| spin.idle(now.after(Nanos(span))));
-        Nanos(span.expect("worker never sleeps"))
+        Nanos(span.expect("the worker must sleep at last"))
     }
 
     #[test]
@@ -89,34 +89,30 @@ mod tests {
     }
 
     #[test]
-    fn late_worker_divides_waiting_time_by_frames_found() {
+    fn late_worker_divides_time_without_frames_by_their_number() {
         let slow = 300; // microseconds until the worker runs
         assert_eq!(
             polling_time(&[(51, 1), (slow, 300)]),
             WORTH_A_SLEEP,
-            "polling time is wrong for frames 1 us apart"
+            "frames 1 us apart must cause the shortest polling"
         );
         assert_eq!(polling_time(&[(51, 1), (slow, 6)]), MOST);
-        assert_eq!(
-            polling_time(&[(51, 1), (slow, 5)]),
-            Nanos::ZERO,
-            "polling time is wrong for frames 60 us apart"
-        );
+        assert_eq!(polling_time(&[(51, 1), (slow, 5)]), Nanos::ZERO, "frames 60 us apart must end polling");
         assert_eq!(polling_time(&[(slow, 0)]), MOST);
         assert_eq!(
             polling_time(&[(51, 1), (slow, 0), (12, 1)]),
             Nanos::ZERO,
-            "polling time is wrong after 312 us without frames"
+            "312 us without frames must end polling"
         );
         assert_eq!(
             polling_time(&[(51, 1), (12, 0), (12, 1)]),
             Nanos::from_micros(48),
-            "polling time is wrong after 24 us without frames"
+            "24 us without frames must cause polling for twice that time"
         );
     }
 
     #[test]
-    fn frames_within_polling_time_do_not_change_that_time() {
+    fn polling_time_stays_while_frames_arrive_within_it() {
         assert_eq!(polling_time(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
@@ -124,16 +120,16 @@ mod tests {
     fn worker_loops_without_work_do_not_restart_polling_time() {
         let mut spin = SpinWindow::new(MOST);
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
-        assert!(spin.idle(Nanos(90_000)), "worker polls again after a wake-up without work");
+        assert!(spin.idle(Nanos(90_000)), "a wake-up without work must not restart polling");
         spin.busy(Nanos(90_001), 1);
-        assert_eq!(spin.window, Nanos::ZERO, "90 us without work do not end polling");
+        assert_eq!(spin.window, Nanos::ZERO, "90 us without frames must end polling");
     }
 
     #[test]
     fn worker_skips_sleeps_shorter_than_its_wakeup_time() {
         let spin = SpinWindow::new(MOST);
         assert!(!spin.is_worth_it(Nanos(5), Nanos(10_004)) && spin.is_worth_it(Nanos(5), Nanos(10_005)));
-        assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "worker sleeps until a past deadline");
+        assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "the worker must not sleep until a past deadline");
         let no_polling = SpinWindow::new(Nanos::ZERO);
         assert!(no_polling.is_worth_it(Nanos(5), Nanos(6)));
     }

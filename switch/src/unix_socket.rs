@@ -58,7 +58,7 @@ mod tests {
         };
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert!(has_listener(&path));
-        assert_eq!(stopped_peer(&waiting[0]), None, "running process counts as stopped");
+        assert_eq!(stopped_peer(&waiting[0]), None, "a running process must not count as stopped");
         drop(listener);
         assert!(!has_listener(&path));
     }

@@ -210,8 +210,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` time without a frame. Stalls are measured from the planned end of a sleep, and so appear
-/// too short by at most this maximum.
+/// Returns the maximum sleep after `quiet` time without a frame. Stalls are measured from the planned end of a sleep,
+/// so they appear too short by at most this maximum.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

@@ -53,9 +53,9 @@ impl Filter {
     #[cfg(test)]
     pub(crate) const ALL: Filter = Filter { classes: ClassSet::ALL, dropped: None, control: true };
 
-    /// Creates a filter that selects frames of `classes` (empty: of all classes). With `dropped`, it selects only
-    /// those that were dropped for one of these reasons (`Some(&[])`: for any reason). With `control`, it also
-    /// selects control frames, and only these if `classes` and `dropped` are empty.
+    /// Creates a filter for frames of `classes` (empty: all). `dropped` limits it to frames dropped for one of these
+    /// reasons (`Some(&[])`: any). `control` adds control frames; with nothing else given, the filter selects only
+    /// these.
     pub fn new(classes: &[&str], dropped: Option<&[&str]>, control: bool) -> Result<Filter, FilterError> {
         let class = |text: &&str| {
             let class = text.parse().ok().and_then(Class::new);

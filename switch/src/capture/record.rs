@@ -11,7 +11,7 @@ use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use super::filter::Filter;
 
-/// Maximum number of bytes captured of a frame; larger than any MTU.
+/// Maximum captured bytes of a frame; larger than any MTU.
 const FRAME_MAX: usize = 16 << 10;
 
 const HEAD: usize = 40;
@@ -22,7 +22,7 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Numbers of frames, by port: those that the filter selected, and those of them lost because the ring was full.
+/// Numbers of frames, by port: selected ones, and those among them lost because the ring was full.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 

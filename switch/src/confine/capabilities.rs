@@ -1,10 +1,10 @@
 //! Linux capabilities that a switch needs at its start, and, where marked R, also when a port is reopened:
 //!
 //! * CAP_NET_RAW (R): AF_XDP sockets
-//! * CAP_IPC_LOCK (R): UMEM (locked memory beyond the limit)
-//! * CAP_BPF and CAP_NET_ADMIN (before Linux 5.8 CAP_SYS_ADMIN) (R): loading the XDP program and its maps
-//! * CAP_NET_ADMIN (R): attaching program and filter, and changing device settings (up, offloads, qdiscs); also when the program
-//!   was removed, and to undo this at the stop
+//! * CAP_IPC_LOCK (R): UMEM beyond the limit of locked memory
+//! * CAP_BPF and CAP_NET_ADMIN, before Linux 5.8 CAP_SYS_ADMIN (R): loading the XDP program
+//! * CAP_NET_ADMIN (R): attaching XDP program and filter, changing device settings (up, offloads, qdiscs), and
+//!   undoing this
 //! * CAP_SYS_ADMIN: finding the owner of an XDP program that a killed switch left in generic mode
 //! * CAP_NET_BIND_SERVICE: HTTP on a port below 1024
 //! * CAP_SETUID and CAP_SETGID: becoming another user

@@ -17,8 +17,8 @@ const NEWEST_ABI: ABI = ABI::V6;
 /// Directory that a thread reads to count the CPUs, which reading a per-CPU BPF map needs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open. The kernel may drop and recreate a /proc directory that is not open; the new one has
-/// another inode, to which Landlock rules for the former one do not apply.
+/// Keeps /proc/self open: else the kernel may replace that directory by one with another inode, to which Landlock
+/// rules do not apply.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());

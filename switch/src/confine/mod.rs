@@ -1,7 +1,5 @@
-//! Privileges of a switch. Once devices are open, each thread keeps only the privileges that it needs, which SECURITY.md
-//! lists. [`Part::Owner`] means the main, control and router threads.
-//!
-//! The parts share one memory, so the limits stop faults, but no attacker who executes code.
+//! Privileges of a switch. Once devices are open, each thread keeps only the privileges that it needs, which
+//! SECURITY.md lists. [`Part::Owner`] means the main, control and router threads.
 
 mod calls;
 mod capabilities;
@@ -31,8 +29,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agent of a
-    /// host, which has such threads, locks all of its memory.
+    /// Returns a builder for a thread of this part. HTTP and log threads have small stacks, because a host's agent
+    /// has them, too, and locks all its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());

@@ -93,7 +93,8 @@ pub(super) async fn page(
     limit: usize,
 ) -> Result<AddressPage, String> {
     let gathered = timeout(PAGE_WITHIN, gather(view, after, limit)).await;
-    let mut found = gathered.unwrap_or_else(|_| Err("the workers take too long to answer; try again".into()))?;
+    let mut found =
+        gathered.unwrap_or_else(|_| Err("the workers take too long to answer; try again".into()))?;
     let is_last = found.len() <= limit;
     if !is_last {
         found.pop_last();

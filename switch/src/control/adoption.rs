@@ -31,7 +31,7 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives an open port to its worker. Frames that the port lost before this call are not counted as losses.
+/// Gives an open port to its worker. Frames that the port lost earlier are not counted as losses.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());

@@ -78,8 +78,8 @@ impl Aggregators {
     }
 }
 
-/// Passes the link state to the group member. If the link was lost since the last call, the member first learns of
-/// the loss, even if the link is back: the workers have already detached the port from its group.
+/// Passes the link state to the group member. It first reports a loss since the last call, even if the link is back,
+/// because the workers have detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();
@@ -258,13 +258,21 @@ mod tests {
 
         view.configured.set(settings.clone());
         run(&mut lacp, &partner(&at));
-        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Distributing)], "the state must be sent again after a reload");
+        assert_eq!(
+            member_states(&inbox),
+            [(LEFT, MemberState::Distributing)],
+            "the state must be sent again after a reload"
+        );
 
         for link in [Link::Down, Link::Up] {
             assert!(view.ports[0].link.set(link));
         }
         at = run(&mut lacp, &partner(&at)[..60]);
-        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "workers must learn of a link loss, even if the link is back");
+        assert_eq!(
+            member_states(&inbox),
+            [(LEFT, MemberState::Detached)],
+            "workers must learn of a link loss, even if the link is back"
+        );
         assert!(at.idle_since > begin, "the idle time must begin anew after a link loss");
         // Count the truncated frame, and two empty ones received after the group was formed.
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 3);

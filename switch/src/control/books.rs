@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
-/// Numbers of frames by source and by outcome. The sources must have the same sum as the outcomes.
+/// Numbers of frames by source and by outcome; both have the same sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Books {
     /// Frames received.

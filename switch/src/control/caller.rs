@@ -24,7 +24,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum number of times that the kernel's list of connections is read, because one reading may miss a connection.
+/// Maximum number of readings of the kernel's list of connections, because one reading may miss a connection.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {

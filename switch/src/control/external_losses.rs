@@ -5,7 +5,7 @@
 //! program may have counted it long before.
 //!
 //! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss
-//! keeps its first classification. Pause frames and unreadable headers count as lossless.
+//! keeps its first classification.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ pub(super) struct ExternalLosses {
     pub lossless: u64,
     pub unknown: u64,
     pub lossy: u64,
-    /// Drops in the device's counter that may be drops of sockets, which are already in the sockets' counters.
+    /// Drops in the device's counter that may be socket drops, which the sockets also count.
     pub ambiguous: u64,
     pub at_least: bool,
 }
@@ -206,8 +206,8 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames that the port sent between `before` and `now`. A class counts as lossless if it is lossless
-/// at any port in any of the `settings`.
+/// Classifies the frames that the port sent between `before` and `now`. A class lossless at any port in any of the
+/// `settings` is lossless.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
@@ -404,7 +404,11 @@ mod tests {
         story.read();
         story.comes(marks(3));
         (story.losses.behind_program, story.losses.before_program) = (3, 4);
-        assert_eq!(story.read(), [2, 0, 5], "no loss may count as lossless at a port without lossless classes");
+        assert_eq!(
+            story.read(),
+            [2, 0, 5],
+            "no loss may count as lossless at a port without lossless classes"
+        );
         story.settings = with(true);
         story.comes(marks(3));
         story.losses.behind_program = 4;

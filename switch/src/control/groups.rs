@@ -10,8 +10,8 @@ use super::view::{Link, SwitchView};
 use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Time for which LACP may keep a group or member from sending data before this is a fault. With a working partner,
-/// LACP permits data after two to four seconds.
+/// Time for which LACP may keep a group or member from sending before this is a fault. Normally, LACP permits data
+/// after two to four seconds.
 const IDLE_AFTER: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,10 +20,10 @@ pub struct GroupStatus {
     pub name: String,
     /// Method that chooses the port of each frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
     pub spread: String,
-    /// Queue length in bytes below which an adaptive group prefers a port; `None` if the group is not adaptive.
+    /// Queue length in bytes below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,
-    /// Queue length in bytes below which an adaptive group uses a port if no port is below `low_bytes`; `None` if the
-    /// group is not adaptive.
+    /// Queue length in bytes below which an adaptive group uses a port if none is below `low_bytes`; `None` for other
+    /// groups.
     pub high_bytes: Option<u64>,
     /// True if the ports are uplinks, between which the switch forwards no frame.
     pub uplinks: bool,
@@ -83,7 +83,7 @@ pub struct LacpEnd {
     pub system: String,
     /// Priority of the LACP system.
     pub priority: u16,
-    /// LACP key, which is equal at all ports of a group.
+    /// LACP key: equal at all ports of a group.
     pub key: u16,
     /// LACP number of the port.
     pub port: u16,

@@ -53,8 +53,7 @@ impl OngoingConditions {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
-    /// True if the peer sent faster than the port's `speed`, over a longer time, or within the response time after an
-    /// XOFF.
+    /// True if the peer sent faster than the port's `speed`, in the long run or after an XOFF.
     pub too_fast: bool,
     /// True if the peer sent for longer than the port's `peer_response` after an XOFF.
     pub too_late: bool,
@@ -63,7 +62,7 @@ pub struct PeerStatus {
     /// Sampled frames whose DSCP selects a lossy class, but whose PCP selects a lossless class.
     #[serde(default)]
     pub pcp_overruled: u64,
-    /// Declared time until the peer stops sending after an XOFF, in nanoseconds; `None` if not declared.
+    /// Declared time until the peer stops after XOFF, in nanoseconds; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
 }
 
@@ -86,8 +85,7 @@ pub struct UnseenStatus {
     /// Lost frames that count as lossless (docs/verdict.md), such as those lost while the port carried lossless
     /// frames, or none.
     pub lossless: u64,
-    /// Frames lost before the XDP program saw them, while only lossy frames arrived; the lost ones may have been
-    /// lossless.
+    /// Frames lost before the XDP program saw them, while only lossy frames arrived; they may be lossless.
     pub unknown: u64,
     /// Lost frames that were certainly lossy.
     pub lossy: u64,

@@ -353,8 +353,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose receive queues may have changed. After a missed event, a device with the same number of
-    /// queues may have new queues, without the XDP program.
+    /// Reopens ports whose receive queues may have changed. After a missed event, queues may be new, without the XDP
+    /// program, even if their number is the same.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -432,8 +432,8 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues with which a port must be reopened once more, because of `events` during its
-/// reopening with `opened_with` queues; `None` if it need not.
+/// Returns the number of receive queues with which to reopen a port once more, if `events` during its reopening with
+/// `opened_with` queues require that.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -19,7 +19,7 @@ use super::caller::Caller;
 use super::{ControlError, trust};
 use crate::client::{self, LO_IS_DOWN};
 
-/// Mode of the socket file: only its owner and its group may connect, and so change the running switch.
+/// Mode of the socket file: only its owner and group can connect, and change the running switch.
 const MODE: u32 = 0o660;
 /// Maximum wait for the name of a switch that already listens at the address.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -80,7 +80,6 @@ pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Htt
     Ok(opened)
 }
 
-/// Returns whether `at` needs the loopback interface of `netns`, but that interface is down.
 fn lo_is_down(at: &HttpAt, netns: Option<&Path>) -> bool {
     let HttpAt::Tcp(address) = at else { return false };
     address.ip().is_loopback() && inside(netns, client::lo_is_down).unwrap_or(false)

@@ -35,11 +35,11 @@ pub struct LldpStatus {
     pub too_many: u64,
     /// Neighbors removed because their time to live ended.
     pub aged_out: u64,
-    /// Number of times that a neighbor announced a shorter time to live than in its frame before.
+    /// Number of times that a neighbor announced a shorter time to live than before.
     pub shortened: u64,
     /// LLDP neighbors of the port, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// Differences between the port's settings and those that its neighbor announces by DCBX.
+    /// Differences between the settings of the port and of its only neighbor that announces DCBX.
     pub mismatches: Vec<MismatchStatus>,
     /// Reason why the port's settings are compared with no neighbor; `None` if they are compared.
     #[serde(default)]
@@ -82,8 +82,7 @@ pub struct NeighborStatus {
     /// Class that the neighbor announced for each application, such as `UDP port 4791`; without DSCPs.
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
-    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. Its settings are read from the first of
-    /// these.
+    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The first one gives its settings.
     #[serde(default)]
     pub dcbx: Vec<String>,
     /// True if the neighbor understands pauses of listed flows (OFC).
@@ -129,9 +128,9 @@ pub struct MismatchStatus {
 pub struct PuntStatus {
     /// Slow-path frames copied to the host path.
     pub punted: u64,
-    /// Slow-path frames not copied to the host path, because they exceeded the allowed rate.
+    /// Slow-path frames not copied because they exceeded the allowed rate.
     pub over_rate: u64,
-    /// Slow-path frames not copied to the host path, because the receiver's queue was full.
+    /// Slow-path frames not copied because the receiver's queue was full.
     pub no_room: u64,
 }
 

@@ -121,7 +121,10 @@ mod tests {
     #[test]
     fn plain_log_file_is_not_taken_for_the_journal() {
         let file = tempfile::tempfile().unwrap();
-        assert!(!Line::of(LogFormat::Text, &file).journal, "a plain file must not be taken for the systemd journal");
+        assert!(
+            !Line::of(LogFormat::Text, &file).journal,
+            "a plain file must not be taken for the systemd journal"
+        );
     }
 
     #[test] // proves: log

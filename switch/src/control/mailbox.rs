@@ -23,7 +23,7 @@ const PLACES_AT_ONCE: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
     Sent,
-    /// Keep the port's queued frames, because the port will be opened again.
+    /// Keep queued frames, because the port will be opened again.
     Kept {
         /// True to drop those frames in the transmit ring that the kernel has not sent.
         even_unsent: bool,
@@ -117,8 +117,7 @@ impl AddressesRequest {
         let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
         let end = (from + PLACES_AT_ONCE).min(places);
         addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
-        // Ignore a failure to send: the client has disconnected.
-        let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
+        let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) }); // fails if the client has left
     }
 }
 

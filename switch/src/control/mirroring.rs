@@ -125,7 +125,10 @@ mod tests {
         let mut threads = fs::read_dir("/proc/self/task").unwrap().flatten();
         let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
         assert!(!threads.any(|thread| name(thread).trim() == "xoff-router"));
-        assert!(runtime.block_on(handle.page(0, 1)).is_none(), "the route mirror must not answer after its end");
+        assert!(
+            runtime.block_on(handle.page(0, 1)).is_none(),
+            "the route mirror must not answer after its end"
+        );
         drop(handle);
         assert_eq!(files(), before);
     }

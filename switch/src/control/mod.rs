@@ -176,8 +176,8 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control and HTTP threads in the calling thread's network namespace. Each drops its clone of
-/// `ended` when it ends, which reports the end.
+/// Starts the control and HTTP threads in the calling thread's network namespace. Each drops its clone of `ended` at
+/// its end, which reports that.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,

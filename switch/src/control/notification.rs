@@ -8,7 +8,7 @@ use super::view::SwitchView;
 pub struct CongestionPointStatus {
     /// Frames sampled by the QCN congestion point.
     pub samples: u64,
-    /// Quantized feedback of the last sample, 0 (no congestion) to 63.
+    /// Quantized feedback of the last sample, 0 to 63.
     pub feedback_last: u64,
     /// Congestion notification messages (CNMs) sent by the congestion point.
     pub cnms_sent: u64,

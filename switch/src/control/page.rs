@@ -53,8 +53,7 @@ fn root(headers: &HeaderMap, paths: &[&str]) -> Response {
     }
 }
 
-/// Returns a response that browsers revalidate before use, so that no page of an older version of the switch is
-/// shown.
+/// Returns a response that browsers revalidate, so that they show no page of an older xoff.
 pub fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

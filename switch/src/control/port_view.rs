@@ -29,7 +29,7 @@ pub struct PortView {
     pub returns: Counter,
     pub requeued: Counter,
     pub unfollowed: Reason,
-    /// Reason why the closed port, whose device is gone, cannot be opened on the device that has the configured name.
+    /// Reason why the port, whose device is gone, cannot be opened on the device of the configured name.
     pub refused: Reason,
     pub short_mtu: Reason,
     pub removed_unread: Counter,
@@ -37,7 +37,7 @@ pub struct PortView {
     unseen: LossClassifier,
     devices: Mutex<Devices>,
     pub overspeed_bytes: Counter,
-    /// Share of the last five seconds, in percent, for which the peer paused each class.
+    /// Share of the latest window of five seconds, in percent, for which the peer paused each class.
     pub paused_percent: [Counter; CLASSES],
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
@@ -464,8 +464,8 @@ impl PortView {
     }
 }
 
-/// Largest total pause time returned so far; no later call returns less. A worker ends a pause in two steps, and a
-/// reading between them is too low.
+/// Largest total pause time returned so far; no later call returns less. Between the two steps in which a worker ends
+/// a pause, a reading would be too low.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

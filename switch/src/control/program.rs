@@ -78,7 +78,7 @@ mod tests {
     use crate::control::testing::{device, view};
     use crate::control::tests::SilentDriver;
 
-    /// Driver whose egress filter is missing and can be attached again (`Some(true)`), is present (`Some(false)`), or
+    /// Driver whose egress filter was missing and is attached again (`Some(true)`), is there (`Some(false)`), or
     /// cannot be attached (`None`).
     struct FilteredDriver(Arc<Mutex<Option<bool>>>);
 

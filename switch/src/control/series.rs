@@ -126,8 +126,7 @@ impl Unit {
         }
     }
 
-    /// Returns the value of a metric whose field is `None`: 0 for a rate (no limit); `None`, that is, no sample, for
-    /// others.
+    /// Returns what the metric of a field shows for `None`: 0 for a rate (no limit), nothing for other units.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),

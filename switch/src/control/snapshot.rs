@@ -365,7 +365,7 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
 fn flows(view: &SwitchView, port: PortId, flows: &FlowCounters) -> Option<FlowStatus> {
     let status = flow_status(flows);
     let is_peer = view.settings().ports[port.index()].ofc_peer;
-    // Show the counts after a reload, too, if `ofc_peer` is false by then.
+    // Show counts even after a reload that sets `ofc_peer` to false.
     (is_peer || status != FlowStatus::default()).then_some(status)
 }
 

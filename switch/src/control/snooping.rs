@@ -17,7 +17,7 @@ use crate::host_path::ends::{Outbox, Punted};
 use crate::lacp::member::Standing;
 use crate::snooping::SnoopingFault;
 
-/// Maximum number of replaced multicast tables that workers have not yet returned. Above it, no new table is sent.
+/// Maximum number of replaced multicast tables that workers have not returned; beyond it no new table is sent.
 const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of the same kind, so that hosts cannot fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
@@ -106,8 +106,8 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     up.filter(|id| is_in_use(*id)).collect()
 }
 
-/// Sends a query in a VLAN to all usable ports, or only to `only`: a port, or the first member of a group. A group
-/// gets the query once. Returns the ports and first members for which `outbox` had no space.
+/// Sends a query in a VLAN to all usable ports, or only to `only` (a port, or a group's first member); each group
+/// gets it once. Returns the ports and first members for which `outbox` had no space.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,

@@ -158,14 +158,14 @@ pub struct PortStatus {
     /// Addresses that moved in the last loop, at most two.
     #[serde(default)]
     pub loop_addresses: Vec<String>,
-    /// Seconds in which addresses moved to and fro between this port and a lower-numbered port without a loop,
-    /// probably because two hosts have the same address.
+    /// Seconds in which addresses moved to and fro between this port and a lower-numbered port without a loop, as
+    /// with two hosts of one address.
     #[serde(default)]
     pub duplicates: u64,
     /// Other port at which the last duplicate addresses were found; `None` before the first.
     #[serde(default)]
     pub duplicate_with: Option<String>,
-    /// MAC addresses last found at two hosts, at this port and at `duplicate_with`; at most two.
+    /// Addresses last found both at this port and at `duplicate_with`; at most two.
     #[serde(default)]
     pub duplicate_addresses: Vec<String>,
     /// Statistics of the XDP sockets; `None` if unreadable.
@@ -181,14 +181,14 @@ pub struct PortStatus {
     /// Number of times that the port's XDP program was missing; frames received meanwhile were not counted.
     #[serde(default)]
     pub program_detached: u64,
-    /// Number of times that another program removed the port's egress filter, which keeps frames of the machine's own stack from
-    /// the port.
+    /// Number of times that another program removed the port's egress filter, which stops the machine's own stack
+    /// from sending.
     #[serde(default)]
     pub filter_detached: u64,
     /// Number of times that the port's lost device came back and was opened again.
     #[serde(default)]
     pub returns: u64,
-    /// Number of times that the device's receive queues changed, so that the port's sockets did not match them.
+    /// Number of changes of the device's receive queues after which the port's sockets did not match them.
     #[serde(default)]
     pub requeued: u64,
     /// Reason why the sockets do not match the device's receive queues; `None` if they match.
@@ -206,8 +206,7 @@ pub struct PortStatus {
     /// LLDP state of the port.
     #[serde(default)]
     pub lldp: LldpStatus,
-    /// Slow-path frames by reason and outcome: copied to the host path (punted), over the allowed rate (over_rate),
-    /// or receiver full (no_room).
+    /// Outcomes of the port's slow-path frames, by reason.
     #[serde(default)]
     pub punts: BTreeMap<String, PuntStatus>,
     /// Classes 0 to 7 of the port.
@@ -256,8 +255,8 @@ pub struct ClassStatus {
     /// Frames flooded because their destination was unknown, counted at the receiving port; not a loss.
     #[serde(default)]
     pub flooded_unknown: u64,
-    /// Time from the start of the switch to the first frame from this port that was lost because a queue or memory
-    /// was full; `None` without loss.
+    /// Time from the switch's start to the first loss of a frame from this port because a queue or memory was full;
+    /// `None` without loss.
     pub first_loss_nanos: Option<u64>,
     /// Pauses sent to the peer.
     pub pause_sent: PauseStatus,
@@ -269,13 +268,13 @@ pub struct ClassStatus {
     pub culprits: Vec<CulpritStatus>,
     /// Shadow policies, which only record how they would decide.
     pub shadows: Vec<ShadowStatus>,
-    /// Rate limit requested of the peer (GFC); in metrics zero if there is no limit; `None`: no limit.
+    /// Rate limit requested of the peer (GFC); in metrics zero if unlimited; `None`: unlimited.
     pub requested_rate_bits_per_second: Option<u64>,
-    /// Lowest rate limit ever requested of the peer (GFC); in metrics zero if there was none; `None`: there was none.
+    /// Lowest rate limit ever requested of the peer (GFC); in metrics zero if there was none; `None`: none.
     pub requested_rate_min_bits_per_second: Option<u64>,
     /// Number of changes of the rate limit requested of the peer (GFC).
     pub rate_changes: u64,
-    /// Rate limit requested by the peer, which the port obeys (GFC); in metrics zero if there is no limit; `None`: no limit.
+    /// Rate limit requested by the peer, which the port obeys (GFC); in metrics zero if unlimited; `None`: unlimited.
     pub rate_obeyed_bits_per_second: Option<u64>,
     /// Invalid requests of the custom policy; each is a bug of the policy.
     #[serde(default)]
@@ -314,7 +313,7 @@ pub struct CauseStatus {
     /// Trigger of the pause: `ingress` (the port's ingress queue reached XOFF), `egress` (an egress queue is
     /// congested), or a trigger that a policy defines.
     pub trigger: String,
-    /// Class of the full queues that caused the pause. It may differ from the paused class.
+    /// Class of the full queues that caused the pause: the paused class or another.
     pub class: u8,
     /// Name of the port whose egress queue caused the pause.
     pub culprit: Option<String>,
@@ -362,7 +361,7 @@ pub struct ShadowStatus {
     /// Invalid requests (intents) of a custom policy as shadow policy.
     #[serde(default)]
     pub intents_refused: u64,
-    /// Pauses of single flows that the shadow policy would request; `None` if it pauses no flows.
+    /// Pauses of single flows that the shadow policy would request; `None` if it requests none.
     pub flows: Option<FlowRequestsStatus>,
     /// Rate limits that the shadow policy would request; `None` if it requests none.
     pub rate: Option<RateRequestsStatus>,
@@ -370,9 +369,9 @@ pub struct ShadowStatus {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRequestsStatus {
-    /// Number of requests that the peer pause further flows.
+    /// Number of requests to the peer to pause further flows.
     pub pauses: u64,
-    /// Flows that such requests named for the first time.
+    /// Flows that the peer was newly asked to pause.
     pub flow_pauses: u64,
     /// Number of requests to the peer to resume all flows.
     pub resumes: u64,
@@ -382,11 +381,11 @@ pub struct FlowRequestsStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateRequestsStatus {
-    /// Number of changes of the rate limit that would be requested of the peer.
+    /// Number of times that the shadow policy would have changed the peer's rate limit.
     pub changes: u64,
-    /// Rate limit that would be requested of the peer; in metrics zero if there is no limit; `None`: no limit.
+    /// Rate limit that would be requested of the peer; in metrics zero if unlimited; `None`: unlimited.
     pub requested_bits_per_second: Option<u64>,
-    /// Lowest rate limit that would have been requested; in metrics zero if there was none; `None`: there was none.
+    /// Lowest rate limit that would have been requested; in metrics zero if there was none; `None`: none.
     pub requested_min_bits_per_second: Option<u64>,
 }
 
@@ -400,9 +399,9 @@ pub struct WatchdogStatus {
     pub storms: u64,
     /// Time in pause storms, including a storm that still lasts.
     pub nanos: u64,
-    /// Frames dropped during pause storms.
+    /// Frames that the watchdog dropped during pause storms.
     pub dropped: u64,
-    /// Frames sent during pause storms, updated at each pause frame.
+    /// Frames sent during pause storms, updated whenever a pause frame arrives.
     pub forwarded: u64,
     /// Latest pause storm; `None` before the first.
     pub last: Option<StormStatus>,
@@ -422,13 +421,14 @@ pub struct StormStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseStatus {
-    /// XOFFs in this direction; received ones include refreshes.
+    /// XOFFs sent (without refreshes) or received (with refreshes).
     pub xoff: u64,
-    /// XONs in this direction: pause frames with the time zero.
+    /// XONs (pause frames with the time zero) sent or received.
     pub xon: u64,
-    /// True while a pause in this direction lasts: of the peer if sent, of the port if received.
+    /// True while a pause lasts: of the peer in `pause_sent`, of the port in `pause_received`.
     pub now: bool,
-    /// Time of pauses in this direction, including a pause that still lasts.
+    /// Total time of pauses, including one that still lasts: of the peer in `pause_sent`, of the port in
+    /// `pause_received`.
     pub nanos: u64,
     /// Durations of finished pauses.
     pub durations: Spread,

@@ -12,8 +12,8 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the header `Host`; an invalid value gives an empty name. Several such headers are an error, because a proxy may have
-/// checked another one than the switch does.
+/// Returns the header `Host`; an invalid value gives an empty name. Several such headers are an error: a proxy may
+/// have checked another one than the switch.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        assert_eq!(names().may_ask(None), Ok(()), "client without `Host` header is refused");
+        assert_eq!(names().may_ask(None), Ok(()), "a client without `Host` header must be accepted");
         let message = names().may_ask(Some("rebound.example")).unwrap_err();
         assert!(message.starts_with("this switch is not \"rebound.example\"; use localhost, "), "{message}");
         assert!(
@@ -197,7 +197,7 @@ mod tests {
         );
         assert!(
             !may("http://localhost:8000", "10.0.0.1:9464"),
-            "a page on localhost of another machine may read answers"
+            "a page of the client's own localhost must not read answers of another machine"
         );
         for origin in
             ["http://10.0.0.3", "http://rebound.example", "null", "file://", "", "http://localhost.example"]
@@ -238,11 +238,11 @@ mod tests {
         assert_eq!(may(reached(ours, [10, 0, 0, 3]), "localhost"), Ok(()));
         assert!(
             may(reached(ours, [10, 0, 0, 3]), "10.0.0.4").is_err(),
-            "request to the address of another switch is accepted"
+            "a request to the address of another switch must be refused"
         );
         assert!(
             may(reached(ours, [10, 0, 0, 4]), "10.0.0.4").is_err(),
-            "request from another machine is accepted"
+            "a request from another machine must be refused"
         );
     }
 

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 pub struct Verdict {
     /// True if it is proved that lossless classes lost no frame.
     pub lossless: bool,
-    /// State of the promise: `kept`, `not-kept` or `not-proved`.
+    /// State of the promise that lossless classes lose no frame: `kept`, `not-kept` or `not-proved`.
     #[serde(default)]
     pub promise: Promise,
-    /// Gaps in the proof: reasons why a loss cannot be excluded, such as unreadable counters.
+    /// Reasons why a loss cannot be excluded (gaps in the proof), such as unreadable counters.
     #[serde(default)]
     pub unproved: Vec<String>,
-    /// Gaps in the proof that an operator acknowledged (`xoff acknowledge`); they no longer count.
+    /// Acknowledged reasons (`xoff acknowledge`) why a loss could not be excluded; they do not affect `promise`.
     #[serde(default)]
     pub acknowledged: Vec<String>,
     /// Frames of lossless classes dropped although a path to their destination existed.
@@ -20,7 +20,7 @@ pub struct Verdict {
     /// Frames of lossless classes flooded, because their destination was not learned, or forgotten after a loss of link.
     #[serde(default)]
     pub lossless_flooded_unknown: u64,
-    /// Frames lost outside the switch that may be lossless. If `unproved` is empty, zero is exact.
+    /// Frames lost outside the switch that count as lossless. Zero is a proof only if `unproved` is empty.
     pub unseen_lost: u64,
     /// Frames lost before the XDP program saw them, while only lossy classes arrived; they may include lossless frames.
     #[serde(default)]
@@ -28,15 +28,15 @@ pub struct Verdict {
     /// Frames lost outside the switch at ports that carried only lossy classes.
     #[serde(default)]
     pub unseen_lossy: u64,
-    /// True if the other `unseen` counts are lower bounds.
+    /// True if `unseen_lost`, `unseen_unknown` and `unseen_lossy` are lower bounds.
     #[serde(default)]
     pub unseen_at_least: bool,
-    /// Losses of frames that were certainly lossy, one text for each port.
+    /// Losses outside the switch of certainly lossy frames, one text for each port.
     #[serde(default)]
     pub unseen_lossy_at: Vec<String>,
     /// Minimum free headroom of all lossless classes; `None` if no class is lossless.
     pub headroom_free_min_bytes: Option<u64>,
-    /// True if no frame is unaccounted for; `None` if a worker did not answer.
+    /// True if every frame is accounted for; `None` if a worker did not answer.
     pub ledger_balanced: Option<bool>,
 }
 

@@ -33,7 +33,7 @@ pub struct WorkerStatus {
     pub stalls: u64,
     /// Longest stall of the worker that causes no loss in a lossless class.
     pub stall_budget_nanos: u64,
-    /// Time between two iterations of the worker's loop, without sleep.
+    /// Time between two iterations of the worker's loop, without sleep between them.
     pub gaps: Spread,
     /// Upper bound of the time from crossing a threshold to passing the pause frame to the kernel.
     pub send_reaction: Spread,
@@ -41,12 +41,12 @@ pub struct WorkerStatus {
     pub obey_reaction: Spread,
     /// Free frames in the worker's memory; a permanent decrease is a bug.
     pub frames_free: u64,
-    /// Free cells of 96 bytes in the worker's memory; a permanent decrease is a bug.
+    /// Free memory cells (96 bytes each) for the worker's frames; a permanent decrease is a bug.
     pub cells_free: u64,
     /// Frames unaccounted for: zero unless the switch has a bug.
     #[serde(default)]
     pub frames_missing: u64,
-    /// Sources and outcomes of the worker's frames; `None` if the worker did not answer.
+    /// Numbers of the worker's frames by source and by outcome; `None` if the worker did not answer.
     pub ledger: Option<Books>,
 }
 

@@ -14,7 +14,7 @@ use crate::handoff::Bells;
 /// Size of a ring in bytes; holds more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Counts for each port: frames of the host path that it has sent, and those that it could not send.
+/// Numbers of frames of the host path, by port: those that the port sent, and those that it could not send.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 

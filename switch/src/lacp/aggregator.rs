@@ -54,8 +54,8 @@ impl Aggregator {
         self.members.iter_mut().find(|(id, _)| *id == port).map(|(_, member)| member)
     }
 
-    /// Runs the LACP machines of all members. Selects only members with one partner: that of a selected member, else that
-    /// of the first with a partner.
+    /// Runs the LACP machines of all members. It selects only members with the same partner: that of a selected
+    /// member, else that of the first member with a partner.
     pub fn advance(&mut self, now: Nanos) {
         self.members.iter_mut().for_each(|(_, member)| member.advance(now));
         let of = |member: &Member| member.candidate().map(link_group);

@@ -47,7 +47,7 @@ xoff_wire::named! { Standing {
 } }
 
 impl Standing {
-    /// Returns why a member in this state sends no data, as a text that the names of such members follow.
+    /// Returns why members in this state send no data: a text to which the caller appends their names.
     #[must_use]
     pub const fn obstacle(self) -> &'static str {
         match self {

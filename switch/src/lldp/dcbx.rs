@@ -119,7 +119,7 @@ pub(super) fn ets(port: &PortSettings) -> Ets {
     }
 }
 
-/// Converts weights to integer percents with a sum of 100, by the method of largest remainders.
+/// Converts weights to integer percents that sum to 100, by the method of largest remainders.
 fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     let all: u64 = weights.iter().copied().map(u64::from).sum();
     if all == 0 {

@@ -49,7 +49,8 @@ fn vrf_table(info: &LinkInfo) -> Option<u32> {
     })
 }
 
-/// Returns the entry's station if the kernel forwards to it; `None` for a multicast address, to which nothing is routed.
+/// Parses a neighbour entry: interface index, address, and its station if the kernel forwards to it. Returns `None`
+/// for a multicast address, to which nothing is routed.
 pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Option<Station>)> {
     let (mut address, mut station) = (None, None);
     for attribute in &message.attributes {
@@ -76,8 +77,8 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
     Some((message.header.ifindex, address, station))
 }
 
-/// Returns whether to leave the entry alone: a report of its use would make the kernel resolve a permanent neighbour, and clear extended
-/// flags (`managed`, `extern_valid`).
+/// Returns whether to leave the entry alone, because a report of its use would make the kernel resolve a permanent
+/// neighbour, or clear extended flags (`managed`, `extern_valid`).
 fn is_fixed(message: &NeighbourMessage) -> bool {
     let has_ext_flags =
         |it: &NeighbourAttribute| matches!(it, NeighbourAttribute::ExtFlags(flags) if !flags.is_empty());
@@ -85,7 +86,8 @@ fn is_fixed(message: &NeighbourMessage) -> bool {
         || message.attributes.iter().any(has_ext_flags)
 }
 
-/// Returns the flags of a report of use; `None` for a fixed entry. Without `extern_learn` the kernel would clear that flag.
+/// Returns the flags with which to report the entry as used; `None` for a fixed entry. A report without the flag
+/// `extern_learn` would clear it.
 pub(super) fn use_flags(entry: Option<&NeighbourMessage>) -> Option<NeighbourFlags> {
     match entry {
         Some(entry) if is_fixed(entry) => None,

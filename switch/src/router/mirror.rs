@@ -31,7 +31,7 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Divisor of the maximum share of time spent on building tables: 1/8.
+/// Building tables takes at most 1/`SHARE` of the time.
 const SHARE: u32 = 8;
 
 const USED_EVERY: Duration = Duration::from_secs(20);
@@ -149,7 +149,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// True from the end of a reading of everything until the next notification.
+    /// True after all kernel tables were read, until the next notification arrives.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -259,8 +259,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // Read the routes again: the first notification after a reading may be older than it, and have restored a route that the
-        // kernel removed without notification.
+        // Read the routes again: the first notification after a reading may be older, and have restored a route that
+        // the kernel removed without notification.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }

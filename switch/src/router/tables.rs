@@ -82,7 +82,7 @@ pub struct Tables {
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
     pub(super) nexthops: Nexthops,
-    /// Keys that several routes have; only the first of these routes applies.
+    /// Keys that several routes have; only the first such route applies.
     several: BTreeSet<RouteKey>,
 }
 
@@ -354,8 +354,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Count paths that only the kernel can use, too: with such a path, the kernel gets all packets, because only it can use
-        // all paths.
+        // Count paths that only the kernel can use, too: a route with such a path leaves all packets to the kernel.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

@@ -10,8 +10,7 @@ use super::*;
 fn panic_of_control_thread_ends_the_switch() {
     let (mut view, _inbox) = control::testing::view();
     let view_mut = Arc::get_mut(&mut view).unwrap();
-    // End the storm in the test's counters: to log a storm, the control thread reads the clock, which
-    // panics in this test.
+    // End the storm: to log one, the control thread reads the clock, which panics in this test.
     view_mut.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);
     view_mut.clock = || match thread::current().name() {
         Some("xoff-control") => panic!("planned panic of the control thread"),

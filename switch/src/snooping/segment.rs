@@ -77,7 +77,7 @@ pub type Members = BTreeMap<PortId, Nanos>;
 
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Source address of the switch's own queries; `None` if the switch is configured as no querier.
+    /// Source address of the switch's own queries; `None` if the switch is not configured as querier.
     source: Option<Address>,
     query_due: Nanos,
     startup_left: u8,

@@ -154,7 +154,7 @@ impl Connections {
             Request::Adopt { port: id, mut opened, done } => {
                 debug_assert!(
                     ports.iter().all(|(other, _)| *other != id),
-                    "worker adopts a port that it already owns"
+                    "a worker must not adopt a port that it already owns"
                 );
                 opened.begin(id, store);
                 by.set_mac(&mut batch, id, opened.facts().mac);

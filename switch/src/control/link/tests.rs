@@ -209,7 +209,11 @@ fn queue_changes_of_other_devices_reopen_no_port() {
         "the number of queues at the opening must not count as a change"
     );
     assert_eq!(changed_meanwhile(&[changed(8, 4), changed(7, 4), changed(7, 2)], 7, 2), Some(4));
-    assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "missed events must cause a reopening");
+    assert_eq!(
+        changed_meanwhile(&[QueueEvent::Missed], 7, 2),
+        Some(2),
+        "missed events must cause a reopening"
+    );
 }
 
 #[test] // proves: devices

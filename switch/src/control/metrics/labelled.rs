@@ -246,7 +246,6 @@ pub(super) fn write_classes(
     write_culprits(text, view, only);
 }
 
-/// Writes, for each port with a paused peer, the bytes in each egress queue (`culprit`) that came in through the port.
 fn write_culprits(text: &mut Exposition, view: &SwitchView, only: Option<PortId>) {
     let help = "Bytes in the egress queue `culprit` that arrived through this port, whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);

@@ -7,13 +7,13 @@ use xoff_wire::units::PortId;
 
 use super::super::view::SwitchView;
 
-/// Maximum time to wait until the LACP partners of leaving ports stop sending. A leaving port accepts data for one
-/// more second.
+/// Maximum time to wait until the LACP partners of leaving ports stop sending. Leaving ports accept data for one
+/// second.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Makes ports leave their LACP groups before the reload of `next`: all ports that do not belong to the same group
-/// with LACP in `next`. Waits until their partners stop sending, and returns these ports.
+/// Before the reload of `next`, makes ports leave the LACP groups to which they will not belong. Waits until their
+/// partners stop sending, and returns these ports.
 pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
     let leaving = leaving(&running.switch, &next.switch);
     if leaving.is_empty() {

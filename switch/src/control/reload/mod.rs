@@ -44,8 +44,8 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Reports each worker whose buffer memory is too small for frames of the `former` and `next` configurations
-    /// together: that needs a restart.
+    /// Reports each worker whose buffer memory is too small for frames of the `former` and `next` configurations: a
+    /// restart is needed.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -164,10 +164,10 @@ impl Reloads {
         done
     }
 
-    /// Reloads the configuration, or with `dry_run` only checks whether it can be reloaded. Waits for the result.
+    /// Reloads the configuration, or with `dry_run` only checks it. Waits for the result.
     ///
     /// # Errors
-    /// Returns a text that says why nothing was changed.
+    /// Returns why nothing was changed.
     pub fn wait(&self, dry_run: bool) -> Result<Reloaded, String> {
         let outcome = self.ask(dry_run).blocking_recv().unwrap_or(Err(NotReloaded::Ended));
         outcome.map_err(|error| error.to_string())
@@ -425,8 +425,8 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with the egress limits of `next` where these are larger, for frames from workers that already have
-/// the new settings; `None` if none is larger.
+/// Returns `was` with the egress limits of `next` where larger, for frames from workers that already have the new
+/// settings; `None` if none is larger.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -526,10 +526,6 @@ mod tests {
         expected.ports[1].classes[raised].egress_max = next.ports[1].classes[raised].egress_max;
         assert_eq!(roomier(&was, &next), Some(expected));
         next.ports[1].classes[raised].egress_max = Bytes(1);
-        assert_eq!(
-            roomier(&was, &next),
-            None,
-            "limits that are only lowered must need no first step"
-        );
+        assert_eq!(roomier(&was, &next), None, "limits that are only lowered must need no first step");
     }
 }

@@ -29,7 +29,7 @@ fn families(text: &str) -> BTreeMap<String, MetricFamily> {
             let labels = rest.split("=\"").filter_map(|part| part.rsplit([',', '{']).next());
             let labels = labels.filter(|label| label.chars().all(|c| c == '_' || c.is_ascii_lowercase()));
             let labels = labels.filter(|label| !["switch", "le"].contains(label)).map(str::to_owned);
-            families.get_mut(name).expect("sample of a metric precedes its family").labels.extend(labels);
+            families.get_mut(name).expect("a metric's family must precede its samples").labels.extend(labels);
         }
     }
     families
@@ -60,11 +60,11 @@ pub fn metric_table(text: &str) -> String {
 
 pub fn compare(section: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
-    let document = fs::read_to_string(&path).expect("cannot read docs/reference.md");
-    let heading = section.lines().next().expect("section of the reference has no heading");
+    let document = fs::read_to_string(&path).expect("docs/reference.md must be readable");
+    let heading = section.lines().next().expect("a section of the reference must begin with its heading");
     let start = document
         .find(&format!("{heading}\n"))
-        .unwrap_or_else(|| panic!("docs/reference.md has no {heading}"));
+        .unwrap_or_else(|| panic!("docs/reference.md must have the heading {heading}"));
     let end = document[start + 1..].find("\n## ").map_or(document.len(), |at| start + 1 + at + 1);
     let written = document[start..end].trim_end();
     let section = section.trim_end();
@@ -72,7 +72,7 @@ pub fn compare(section: &str) {
         let rest = &document[end..];
         let gap = if rest.is_empty() { "\n" } else { "\n\n" };
         fs::write(&path, format!("{}{section}{gap}{rest}", &document[..start]))
-            .expect("cannot write docs/reference.md");
+            .expect("docs/reference.md must be writable");
         return;
     }
     let [there, here] = [written, section].map(|text| text.lines().collect::<Vec<_>>());

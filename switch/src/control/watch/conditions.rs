@@ -29,9 +29,9 @@ pub(super) struct ConditionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     AfterQuiet,
-    /// The fault ends once its state is over, but at the earliest one second after its last log line.
+    /// The fault ends with its condition, but at the earliest one second after its last log line.
     AtOnce,
-    /// The condition is no fault: it is logged the first time only.
+    /// The condition is no fault: it is logged only the first time.
     LoggedOnce,
 }
 
@@ -55,8 +55,8 @@ pub(super) struct Condition {
     pub count: Box<Count>,
     /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
-    /// Counts events at which a lasting fault would show, such as XOFFs for a late peer. The fault ends only
-    /// after such an event without the fault.
+    /// Counts events that would show whether the fault lasts, such as XOFFs for a late peer. The fault ends only
+    /// after an event that does not show it.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }

@@ -1,5 +1,5 @@
-//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket: it drains at the line rate, and holds the
-//! bytes of the longest stall.
+//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket, which drains at the line rate, and
+//! holds what the line carries in the longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
@@ -70,7 +70,7 @@ mod tests {
     const AWAY: Nanos = Nanos::from_millis(25);
 
     #[test] // proves: peer-faults
-    fn peer_at_line_rate_passes_if_its_counters_are_read_late() {
+    fn line_rate_peer_is_no_fault_although_counters_are_read_late() {
         let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
         let (mut now, mut came) = (Nanos::ZERO, 0_u64);
         for _ in 0..10_000 {
@@ -101,7 +101,11 @@ mod tests {
         let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;
         let excess: Vec<u64> =
             (0..100).map(|number| meter.take(look(number), fast(number), &port, AWAY)).collect();
-        assert_eq!(excess[..8].iter().sum::<u64>(), 0, "excess that a burst can explain counts as overspeed");
+        assert_eq!(
+            excess[..8].iter().sum::<u64>(),
+            0,
+            "excess that a burst can explain must not count as overspeed"
+        );
         let all: u64 = excess.iter().sum();
         let beyond = port.speed.bytes_in(look(99)).0 * 9 / 100;
         assert!(all > beyond * 9 / 10 - 10_000_000 && all <= beyond, "{all} of {beyond}");

@@ -3,7 +3,7 @@ use xoff_wire::units::{CLASSES, Class, Nanos, PortId};
 use super::super::view::SwitchView;
 
 pub(super) const WINDOW: Nanos = Nanos::from_secs(5);
-/// Minimum share of pauses in a window, in percent, that is reported as a fault.
+/// Percentage of a window for which the peer must pause a class to be at fault.
 pub(super) const PERCENT_MIN: u64 = 95;
 
 #[derive(Clone, Debug, Default)]

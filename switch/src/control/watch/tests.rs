@@ -175,7 +175,7 @@ fn storm_end_is_logged_as_soon_as_it_ends() {
     has(over_again, &["phase=over", "storms: 2", "the last storm took 200.0 ms"]);
 }
 
-/// The watchdog needs an unbroken pause, so it does not find this peer.
+/// The watchdog needs an unbroken pause, so it misses a peer that resumes briefly.
 #[test]
 fn peer_that_pauses_nearly_all_the_time_is_logged() {
     let lines = logged(|look, view| {
@@ -310,7 +310,7 @@ fn unusual_but_harmless_frames_are_logged_only_once() {
 }
 
 #[test] // proves: reload
-fn fault_is_logged_as_over_if_reload_ends_its_watch() {
+fn fault_is_logged_as_over_if_reload_ends_checks_for_it() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
             let mut settings = (*view.settings()).clone();
@@ -327,14 +327,14 @@ fn fault_is_logged_as_over_if_reload_ends_its_watch() {
         look(3);
         assert!(
             view.ongoing.get(Nanos::ZERO).iter().all(|it| it.event == "stall"),
-            "condition is listed although it is no longer watched"
+            "a fault that is no longer checked for must not be listed"
         );
         view.counters.class(PortId(1), CLASS).storm_since.set(0);
         change(&|class| class.lossless = true);
         (4..=20).for_each(look);
     });
     let over: Vec<&String> = lines.iter().filter(|line| line.contains("phase=over")).collect();
-    assert_eq!((lines.len(), over.len()), (6, 3), "a condition does not end exactly once: {lines:#?}");
+    assert_eq!((lines.len(), over.len()), (6, 3), "each fault must end exactly once: {lines:#?}");
     let [loss, storm, stall] = over[..] else { panic!() };
     has(
         loss,
@@ -364,13 +364,13 @@ fn status_lists_fault_until_it_is_over() {
     let now = view.ongoing.get(begin.after(Nanos(50)));
     let loss = now.iter().find(|it| it.cause.as_deref() == Some("headroom_exhausted")).unwrap();
     assert_eq!((loss.event.as_str(), loss.port.as_deref(), loss.class), ("loss", Some("left"), Some(3)));
-    assert_eq!((loss.count, loss.began_nanos_ago), (8, 50), "loss before the begin is missing");
+    assert_eq!((loss.count, loss.began_nanos_ago), (8, 50), "losses before the first check must count");
     watch.look(&view, begin.after(OVER_AFTER));
     assert!(view.ongoing.get(begin).iter().all(|it| it.event != "loss"));
 }
 
 #[test] // proves: floods
-fn last_counts_of_faults_are_logged_at_shutdown() {
+fn faults_counted_just_before_shutdown_are_logged() {
     let (view, _inbox) = view();
     let counters = view.counters.port(PortId(1));
     counters.loops.set(0);
@@ -385,11 +385,11 @@ fn last_counts_of_faults_are_logged_at_shutdown() {
     let control = start(Arc::clone(&view), None, None, None, &Default::default(), ()).unwrap();
     counters.loops.set(7);
     control.stop().unwrap();
-    assert!(read(&mut log).contains("event=loop"), "loop is not logged");
+    assert!(read(&mut log).contains("event=loop"), "the loop must be logged");
 }
 
 #[test]
-fn document_of_log_lists_every_logged_event() {
+fn log_document_lists_every_logged_event() {
     let document = include_str!("../../../../docs/log.md");
     let rows: Vec<&str> =
         document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();

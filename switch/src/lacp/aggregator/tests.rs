@@ -44,7 +44,8 @@ fn lacp_group_with_link_but_no_joined_port_is_idle() {
     assert!(alone.is_idle());
 }
 
-/// Systems whose ports with equal numbers are connected, unless the wire is cut.
+/// LACP systems, and the wires between their ports, each given as system and port number. Ports in `cut` reach
+/// nobody.
 struct Wires {
     now: Nanos,
     ends: Vec<Aggregator>,
@@ -220,7 +221,6 @@ fn ports_to_different_lacp_partners_are_not_aggregated() {
     let mut net = Wires::new(other_system, &wires);
     net.run(Nanos::from_secs(10));
     assert_eq!(net.standings()[..4], [Distributing, OtherPartner, OtherPartner, Distributing]);
-    // Disconnect the first partner, so that the group may choose another.
     for end in [(0, 0), (1, 0)] {
         net.member(end).set_link(Nanos::from_secs(10), false);
     }
