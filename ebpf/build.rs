@@ -9,7 +9,7 @@ const SOURCE: &str = "src/xoff.bpf.c";
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo has not set OUT_DIR"));
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo has not set CARGO_CFG_TARGET_ARCH");
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo must set CARGO_CFG_TARGET_ARCH");
     // Add Debian's directory of asm/types.h, which clang does not search when it compiles for BPF.
     let include = format!("-I/usr/include/{arch}-linux-gnu");
     if let Err(error) = SkeletonBuilder::new()

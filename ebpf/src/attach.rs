@@ -55,7 +55,7 @@ impl Attached {
         Arc::clone(&self.program)
     }
 
-    /// Returns the counters of frames that were dropped, readable even after detaching.
+    /// Returns the counters of dropped frames, readable even after detaching.
     pub fn dropped(&self) -> Result<Dropped, EbpfError> {
         MapHandle::try_from(&self.dropped).map(Dropped).map_err(|source| self.no_counters(source))
     }

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(
             (cycles.len(), cycles[0].len()),
             (1, 6),
-            "cycle lacks some of its three ports and three queues"
+            "the cycle must contain three ports and three queues"
         );
         assert!(causes.text().contains("CYCLE"), "{}", causes.text());
         assert_eq!(causes.dot().matches("red").count(), 6);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test] // proves: bridging
-    fn each_call_returns_another_hash_seed() {
+    fn hash_seed_differs_at_each_call() {
         let secrets = [secret(), secret()];
         assert_ne!(secrets[0], secrets[1]);
         assert!(!secrets.contains(&HashSeed::PUBLIC));

@@ -274,7 +274,7 @@ pub fn start_from(
         });
         let roles = Workers::new(owners.clone(), me);
         let mut switch = Switch::new(&settings, store.capacity(), roles, Arc::clone(&counters));
-        let (mut sink, end) = ends.next().expect("worker lacks a connection to the host path");
+        let (mut sink, end) = ends.next().expect("each worker must have a connection to the host path");
         let mut recorder = None;
         if let Some(wanted) = wanted.take() {
             let (ring, begun) = wanted.begin(&settings, store.capacity(), privileges)?;
@@ -284,7 +284,7 @@ pub fn start_from(
             recording = Some(begun);
         }
         switch.batch(clock::now()).put_punt_sink(sink);
-        let handoff = handoffs.next().expect("worker lacks queues to the other workers");
+        let handoff = handoffs.next().expect("each worker must have queues to the other workers");
         let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
         let connections = Connections::new(handoff, end, inbox, facts, commit_time);
         let (poll, stall_budget) = (shell.poll, shell.stall_budget);

@@ -77,7 +77,7 @@ fn messages_of_two_senders_wake_a_worker_that_falls_asleep() {
 }
 
 #[test]
-fn message_wakes_a_worker_that_falls_asleep_again() {
+fn message_wakes_a_worker_that_falls_asleep_a_second_time() {
     sleeps(1, &[true]);
     sleeps(1, &[false]);
 }

@@ -26,7 +26,7 @@ pub struct Aggregators {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Handled {
-    /// LACP state last sent to the workers; `None` if the state in the workers may differ from it.
+    /// LACP state last sent to the workers; `None` if they may have another one.
     state: Option<MemberState>,
     has_joined: bool,
     link_losses: u64,

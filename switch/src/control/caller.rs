@@ -142,7 +142,7 @@ mod tests {
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
-        // Neither line is the client's socket: the first has another peer, the second is half closed.
+        // Neither socket is the client's: one has another peer, the other is half closed.
         assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(
             found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]),

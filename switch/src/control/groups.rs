@@ -124,7 +124,7 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
     }
 }
 
-/// Returns why LACP lets no port of the group send data, once this has lasted for [`IDLE_AFTER`] although a port has a link.
+/// Returns the reason if, for [`IDLE_AFTER`], LACP has let no port of the group send data although one has a link.
 pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<String> {
     let lacp = group.lacp?;
     let ports = view.lacp.lock();
@@ -144,8 +144,8 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
     Some(reasons.join("; "))
 }
 
-/// Returns why LACP lets `port`, which has a link, send no data while another port of its group does, once this has lasted for
-/// [`IDLE_AFTER`].
+/// Returns the reason if, for [`IDLE_AFTER`], LACP has let `port` send no data, although it has a link and another
+/// port of its group sends.
 pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId) -> Option<String> {
     group.lacp?;
     let ports = view.lacp.lock();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lacp_member_out_for_ten_seconds_names_both_partners() {
+    fn reason_for_lacp_member_without_data_names_both_partners() {
         let mut view = Arc::into_inner(view().0).unwrap();
         view.clock = || Nanos::from_secs(20);
         let mut group = group_with_lacp();

@@ -41,7 +41,7 @@ pub struct LldpStatus {
     pub neighbors: Vec<NeighborStatus>,
     /// Differences between the settings of the port and of its only neighbor that announces DCBX.
     pub mismatches: Vec<MismatchStatus>,
-    /// Reason why the port's settings are compared with no neighbor; `None` if they are compared.
+    /// Reason why the port's settings are compared with no neighbor's; `None` if they are compared.
     #[serde(default)]
     pub not_compared: Option<String>,
 }

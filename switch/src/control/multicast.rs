@@ -41,7 +41,8 @@ pub struct MulticastVlanStatus {
     pub vid: u16,
     /// Protocol: `igmp` or `mld`.
     pub protocol: String,
-    /// True if a port gets frames only of groups with members. False without a querier, and until all hosts had time to answer.
+    /// True if each port gets only frames of groups that have members there. False without a querier, and until all
+    /// hosts had time to answer.
     pub restricted: bool,
     /// Address of the elected querier; `None` if there is none.
     pub querier: Option<String>,

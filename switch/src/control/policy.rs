@@ -53,7 +53,7 @@ pub(super) async fn put(
     let body = read(request, EXAMPLE).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
         let found = match error.is_data() {
-            true => "the request is not a policy's name and a class".into(),
+            true => "the request must have the key `policy` (a name), and may have `class`".into(),
             false => error.to_string(),
         };
         bad(format!("{found}; {EXAMPLE}"))

@@ -23,7 +23,7 @@ const WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStatus {
-    /// Router interfaces in the kernel that are not switch ports.
+    /// Host interfaces (TAPs) of the router, for routed ports and for VLANs.
     pub interfaces: Vec<InterfaceStatus>,
     /// IPv4 prefixes in the workers' routing table, including those of neighbours.
     pub routes_v4: u64,

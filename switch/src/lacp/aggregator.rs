@@ -69,7 +69,6 @@ impl Aggregator {
         }
     }
 
-    /// Returns whether no member sends data, although one has a link.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let has = |standing| self.members.iter().any(|(_, member)| member.standing() == standing);

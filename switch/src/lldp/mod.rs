@@ -83,8 +83,8 @@ impl Port {
         aged
     }
 
-    /// Compares the port's settings with those of its [peer](NeighborTable::peer). While several neighbors announce DCBX, mismatches stay
-    /// unchanged; returns true when the second one appears.
+    /// Compares the port's settings with those of its [peer](NeighborTable::peer). While several neighbors announce
+    /// DCBX, mismatches stay unchanged; returns true when the second such neighbor appears.
     pub fn compare(&mut self, settings: &PortSettings) -> bool {
         let speakers = if settings.dcbx == Dcbx::Off { 0 } else { self.table.speakers().count() };
         let was = std::mem::replace(&mut self.speakers, speakers);

@@ -224,7 +224,8 @@ impl Segment {
         }
         let is_elected = !is_second && self.own_source(now).is_none();
         if is_elected && self.source.is_some() {
-            // Query as soon as the elected querier is silent (RFC 3376, 6.6.2): otherwise its memberships would expire first.
+            // Query as soon as the elected querier is silent (RFC 3376, 6.6.2): otherwise memberships would expire
+            // first.
             self.query_due = until;
         }
         if is_elected || !self.is_queried(now) {
@@ -348,7 +349,8 @@ impl Segment {
         ends.chain(queries).chain(bounds).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Returns the ports for membership reports and for unknown groups. Calls `put` for each known group.
+    /// Returns the ports that get membership reports, and those that get frames of unknown groups. Calls `put` for
+    /// each known group.
     pub fn ports(
         &self,
         now: Nanos,

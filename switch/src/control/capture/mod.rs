@@ -301,7 +301,9 @@ async fn put_probes(
         match timeout(ANSWERED_WITHIN, answer).await {
             Ok(Ok(Ok(()))) => readers.push(reader),
             Ok(Ok(Err(_))) => {
-                return Err(format!("worker {number} already has the maximum of {TAPS_MAX} captures"));
+                return Err(format!(
+                    "worker {number} already has {TAPS_MAX} captures, the maximum; end one of them first"
+                ));
             }
             Ok(Err(_)) => return Err(ended()),
             Err(_) => return Err(format!("worker {number} does not answer")),

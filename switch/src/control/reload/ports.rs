@@ -56,7 +56,7 @@ impl Added {
     }
 }
 
-/// Removes the ports `ids`, slow ones in the background. Returns remarks for the operator.
+/// Removes the ports `ids`; continues in the background if that takes long. Returns remarks for the operator.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));

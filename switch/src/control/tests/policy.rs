@@ -29,7 +29,7 @@ fn put_policy_request_changes_one_class_or_all_classes() {
         (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; policies are pfc, capfc-stop-max"),
         (r#"{"policy": "custom"}"#, "this program has none: build a program with its own policy"),
         (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
-        (r#"{"class": 3}"#, "not a policy's name and a class; send for example {\"policy\""),
+        (r#"{"class": 3}"#, "and may have `class`; send for example {\"policy\""),
         (r#"{"policy": "pfc", "class": 300}"#, "with a class from 0 to 7 or none"),
         ("pfc", "send for example {\"policy\""),
     ] {

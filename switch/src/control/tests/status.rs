@@ -83,7 +83,7 @@ fn status_still_has_sent_flow_lists_after_reload_ends_ofc() {
 }
 
 #[test] // proves: verdict
-fn verdict_is_not_kept_after_loss_and_not_proved_after_gap() {
+fn loss_makes_verdict_not_kept_and_gap_makes_it_not_proved() {
     let answers = |missing: u64| {
         let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
         vec![Answer::Given(ledger)]
@@ -115,7 +115,7 @@ fn verdict_is_not_kept_after_loss_and_not_proved_after_gap() {
 }
 
 #[test] // proves: verdict
-fn only_past_gaps_in_the_proof_can_be_acknowledged() {
+fn only_past_gaps_in_proof_of_no_loss_can_be_acknowledged() {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).unwrap();
     view.counters = Counters::with_shadows(2, 3);

@@ -149,7 +149,7 @@ const PEER_FAST: ConditionKind = ConditionKind {
     is_loss: false,
     began: "the peer sends faster than the configured `speed` of its port",
     goes_on: "the peer still sends faster than the configured `speed` of its port",
-    over: "the peer keeps to the configured `speed` again",
+    over: "the peer no longer sends faster than the configured `speed`",
     counted: "bytes too many",
     end: End::AfterQuiet,
 };
@@ -158,7 +158,7 @@ const PEER_EXCESS: ConditionKind = ConditionKind {
     is_loss: false,
     began: "the peer sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
     goes_on: "the peer still sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
-    over: "the peer again keeps to the declared bytes after XOFF",
+    over: "the peer again sends no more after XOFF than declared",
     counted: "frames too many",
     end: End::AfterQuiet,
 };

@@ -1,5 +1,5 @@
-//! Logs each fault when it begins, while it lasts, and when it is over. A fault begins when the counter of its [`Condition`]
-//! grows, or when its state is found.
+//! Logs each fault when it begins, while it lasts, and when it is over. A fault begins when the counter of its
+//! [`Condition`] grows, or [`Condition::lasts`] returns true.
 
 mod conditions;
 mod lacp;

@@ -229,7 +229,7 @@ fn ignored_pauses_are_logged_with_their_lossy_classes() {
 }
 
 #[test] // proves: log
-fn malformed_control_is_logged_once_per_reason() {
+fn malformed_mac_control_frames_are_logged_once_per_reason() {
     let lines = logged(|look, view| {
         let malformed = &view.counters.port(PortId(1)).malformed_control;
         malformed[MacControlError::WrongDestination.index()].add(3);
