@@ -78,7 +78,6 @@ impl Exposition {
         };
         match self.format {
             Format::Prometheus => write_help_line(&mut self.text, family, None, None, help),
-            // Only OpenMetrics escapes double quotes in help texts.
             Format::OpenMetrics => {
                 let help = help.replace('\\', r"\\").replace('\n', r"\n").replace('"', r#"\""#);
                 let _ = writeln!(self.text, "# HELP {family} {help}");

@@ -17,7 +17,7 @@ const GROUPS_SHOWN: usize = 256;
 pub struct MulticastStatus {
     /// Number of multicast groups with members.
     pub groups: u64,
-    /// Maximum number of groups.
+    /// Maximum number of multicast groups.
     pub groups_max: u64,
     /// Joins refused because the table of groups was full; frames to their groups are flooded.
     pub joins_refused: u64,
@@ -50,7 +50,7 @@ pub struct MulticastVlanStatus {
     pub querier_port: Option<String>,
     /// Ports with a multicast router or a querier.
     pub router_ports: Vec<String>,
-    /// Groups with members.
+    /// Multicast groups with members.
     pub groups: Vec<MulticastGroupStatus>,
 }
 
@@ -58,7 +58,7 @@ pub struct MulticastVlanStatus {
 pub struct MulticastGroupStatus {
     /// Address of the group.
     pub address: String,
-    /// Ports with members.
+    /// Ports with members of the group.
     pub ports: Vec<String>,
 }
 

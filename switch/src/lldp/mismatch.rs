@@ -83,7 +83,7 @@ fn classes(set: ClassSet) -> String {
     }
 }
 
-/// Transmission selection algorithm of a class, and the share of the class in percent.
+/// Transmission selection algorithm, and share in percent, of a class.
 type Selection = (u8, Option<u8>);
 
 fn ets_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
