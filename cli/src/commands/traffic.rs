@@ -240,7 +240,9 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. After [`SIGNALS_LATE`], a signal ends the process, because its report to an unread pipe may block.
+    /// Ends the run.
+    ///
+    /// After [`SIGNALS_LATE`], a signal ends the process, because its report to an unread pipe may block.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -38,8 +38,9 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the column `class`, then rows that differ only in port and device. In tables with devices, ports
-    /// merge only if numbered consecutively.
+    /// Merges rows that differ only in the column `class`, then those
+    /// that differ only in port and device. In tables with devices,
+    /// ports merge only if numbered consecutively.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -51,7 +52,9 @@ impl Rows {
         }
     }
 
-    /// Merges rows that are equal except in the columns `folded`, where `joins` must accept the cells of consecutive rows.
+    /// Merges rows that are equal except in the columns `folded`.
+    ///
+    /// There `joins` must accept the cells of consecutive rows.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {

@@ -457,8 +457,10 @@ fn class_view(
     })
 }
 
-/// Returns how long a congested egress line stays busy after XON, and how long its frames wait. Both follow from the thresholds of the
-/// ingress ports. Returns `None` if pauses also depend on free shared memory or a policy other than PFC.
+/// Returns how long a congested egress line stays busy after XON, and how long its frames wait.
+///
+/// Both follow from the thresholds of the ingress ports. Returns `None` if pauses also depend on free shared memory
+/// or a policy other than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);

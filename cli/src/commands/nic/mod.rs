@@ -162,7 +162,9 @@ pub struct GuardArgs {
 
 const GUARD: &str = "nic-guard";
 
-/// Refuses a configuration file named like a subcommand: the user probably wrote options before the subcommand.
+/// Refuses a configuration file named like a subcommand.
+///
+/// The user probably wrote options before the subcommand.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(
