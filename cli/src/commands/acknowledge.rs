@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acknowledge_prints_remaining_gaps_in_proof_of_losslessness() {
+    fn acknowledge_prints_acknowledged_and_remaining_proof_gaps() {
         let none = AcknowledgedNow { acknowledged: Vec::new(), unproved: vec!["p1: gone".into()] };
         assert_eq!(render(&none), "there is nothing to acknowledge\nNOT PROVED: p1: gone\n");
         let one = AcknowledgedNow { acknowledged: vec!["p2: was gone".into()], unproved: Vec::new() };

@@ -160,7 +160,7 @@ fn replay_refuses_file_of_other_format() {
 }
 
 #[test]
-fn replay_refuses_recording_of_other_version_or_many_workers() {
+fn replay_refuses_recording_of_other_version_or_two_workers() {
     let settings = dry_run::settings(XOFF);
     let text = dry_run::text(XOFF);
     let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);

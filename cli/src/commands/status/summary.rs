@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: ledger
-    fn printed_numbers_of_received_and_sent_frames_add_up() {
+    fn both_sides_of_printed_frame_account_have_equal_sums() {
         let mut status = status();
         status.ledger = Some(Books {
             received: 1_000,
