@@ -242,7 +242,7 @@ impl Signals {
 
     /// Ends the run.
     ///
-    /// After [`SIGNALS_LATE`], a signal ends the process, because its report to an unread pipe may block.
+    /// After [`SIGNALS_LATE`], a signal ends the process, whose report to an unread pipe may block.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -71,7 +71,7 @@ impl Network {
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Limits the pause refresh interval at ports of slowed links to that of the running network `like`: pauses last shorter until the peer
+    /// Limits the pause refresh interval at ports of slowed links to that of the running network `like`: pauses are shorter until the peer
     /// knows the lower speed.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {

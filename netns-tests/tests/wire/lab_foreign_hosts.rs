@@ -48,7 +48,7 @@ fn lab_leaves_existing_namespace_and_process_unchanged() {
     succeed(Command::new("ip").args(["netns", "del", &blue]));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    // The fate of frames in the lost namespace is unknown.
+    // New programs of host "gone" may have run outside the lab.
     let log = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{}\n{log}", text(&output.stdout));
     assert!(log.contains("NOT PROVED: the namespace of host gone (pid"), "{log}");

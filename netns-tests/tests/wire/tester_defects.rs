@@ -5,7 +5,7 @@ use std::process::Command;
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
 
-/// Defects that are checked in a few seconds, one for each group of test cases.
+/// One defect for each group of test cases that takes only seconds.
 const DEFECTS: [&str; 8] = [
     "quantum-half",
     "no-xon",

@@ -12,8 +12,8 @@
 //! [leafs](Leaf) are not stopped. Queued frames count in the send buffer of their socket, so a program that fills the buffer
 //! sleeps. No frame is dropped as long as a leaf's limit exceeds the send buffers of all sockets.
 //!
-//! The shaper counts at least 64 bytes a frame, plus preamble, gap and a tag. So the device's own ring, which cannot be stopped, stays
-//! empty. MAC control and LLDP frames leave first, unshaped and never stopped.
+//! The shaper counts at least 64 bytes a frame (with FCS), plus preamble, gap and a tag. So the device's own ring, which cannot be
+//! stopped, stays empty. MAC control and LLDP frames leave first, unshaped and never stopped.
 //!
 //! Before any change, the [journal](Journal) records the device's state. The guard, the next agent or `xoff nic restore` can
 //! restore the device from it.
@@ -495,7 +495,7 @@ pub fn index_of(device: &str) -> Result<i32, EgressError> {
     i32::try_from(index).map_err(|_| EgressError::NoSuchDevice { device: device.to_owned() })
 }
 
-/// Returns the error for a failed look-up: the device is missing, or the kernel refused (limit of open files).
+/// Returns the error for a failed look-up: the device is missing, or the kernel refused, such as at the limit of open files.
 fn not_found(device: &str, error: Errno) -> EgressError {
     match error {
         Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => {

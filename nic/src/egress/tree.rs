@@ -422,7 +422,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // Guarantee only a minimum rate, so that priorities decide.
+        // Guarantee only a minimum rate, so that priorities divide the line.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));

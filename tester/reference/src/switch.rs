@@ -25,6 +25,7 @@ pub struct Settings {
     pub lossless: u8,
     pub thresholds: Thresholds,
     pub quanta: u16,
+    /// Maximum bytes of a lossy egress queue.
     pub lossy_max: u64,
     /// Bytes of an egress queue above which ECN-capable packets are marked.
     pub ecn: u64,

@@ -42,9 +42,9 @@ const SPIN: Nanos = Nanos::from_micros(30);
 const STALL_MIN: Nanos = Nanos::from_micros(100);
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Maximum time within which the last XON must leave a port.
+/// Maximum wait for the last XONs to leave the ports.
 const LAST_FRAMES: Nanos = Nanos::from_millis(20);
-/// Maximum time within which a case's frames must leave the device.
+/// Maximum wait for a case's frames to leave the device.
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
 
 /// Reason why a run of a case has no result.

@@ -35,7 +35,7 @@ const PAUSES: u64 = 10;
 type Key = (String, String);
 type Counters = BTreeMap<Key, u64>;
 
-/// Maximum time of the command `counters`, in seconds. Then `timeout` sends it SIGTERM, and SIGKILL a second later.
+/// Maximum time of the `counters` command, in seconds. Then `timeout` sends it SIGTERM, and SIGKILL a second later.
 const COMMAND_MAX: &str = "10";
 /// Exit code of `timeout` after it sent SIGTERM. After SIGKILL it has none, because it kills itself, too.
 const TIMED_OUT: i32 = 124;

@@ -21,8 +21,8 @@ use crate::setup::Setup;
 
 use send::flow as send_flow;
 
-/// Basic cases: does the device obey pauses? The other cases control the device's queues by pauses, so after a failed basic case, their
-/// failures do not answer their own questions.
+/// Basic cases, which show whether the device obeys pauses. Most other cases rely on that: after a failed basic case, their failures
+/// prove nothing.
 pub(crate) const BASIC: [&str; 6] = [
     "receive.stops-class",
     "receive.only-class",

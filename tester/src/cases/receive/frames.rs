@@ -72,7 +72,7 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
-    // Cut the frame before the class's pause time. The line pads the frame with zeros, which are a pause time of zero, so the frame must
+    // Cut the frame before the class's pause time. On the line, zeros pad the frame: they are a pause time of zero, so the frame must
     // pause nothing.
     let class = crate::cases::streams::lossless(bench);
     let end = TIMES + 2 * class.index();
@@ -95,7 +95,7 @@ pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let lossy: Vec<_> = lossy.filter(|class| bench.setup.mark(*class).is_some()).collect();
     let Some(&class) = lossy.first() else {
         return Err(Void::NotPossible(
-            "all classes obey PFC (`obeys`); the case needs one that does not".into(),
+            "by the setup file, all frames have classes that obey PFC (`obeys`); the case needs another class".into(),
         ));
     };
     let stream = Streams::start(bench, [class])?.stream(class);
