@@ -21,7 +21,7 @@ pub enum SpreadKind {
     /// All frames of a flow take the same path.
     #[default]
     Flow,
-    /// Each frame takes the next path in round robin, or a random one (next hops always a random one).
+    /// Each frame takes the next path in round robin, or a random one (among next hops, always).
     Frame,
     /// Each frame takes a path with a short queue.
     Adaptive,

@@ -35,8 +35,8 @@ const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum number of frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Number of last received frames of a device queue that stay in its chunks: two rounds of the driver loop. Older frames move
-/// to cells.
+/// Number of the newest frames of a device queue that stay in its chunks: two rounds of the driver loop. Older frames move to
+/// cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

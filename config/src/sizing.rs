@@ -139,8 +139,8 @@ impl Line {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the number of receive chunks for a stall: one per frame. If long frames take several chunks, as many are added
-    /// as the arriving bytes would fill.
+    /// Returns the number of receive chunks for a stall: one per frame, plus, if long frames take several chunks, as many as
+    /// the arriving bytes would fill.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),

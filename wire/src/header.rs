@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn mtu_does_not_count_up_to_two_vlan_tags() {
+    fn mtu_counts_vlan_tags_only_beyond_two() {
         let tags_len = |types: &[u16]| {
             let mut bytes = vec![0; 12];
             types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 1]].concat()));

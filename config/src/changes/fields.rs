@@ -1,5 +1,5 @@
 /// Compares all fields of two values of a struct. Changed `live` fields take effect at once, `restart` fields need a restart,
-/// and `other` fields are compared elsewhere. A string after them is the field's name in the report.
+/// and `other` fields are compared elsewhere. A string after these words replaces the field's name in the report.
 macro_rules! differences {
     ($changes:expr, $place:expr, $old:expr, $new:expr,
      $type:ident { $($field:ident: $how:ident $($name:literal)?),* $(,)? }) => {{

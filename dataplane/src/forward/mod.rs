@@ -49,7 +49,7 @@ pub(crate) struct Forwarding {
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
     /// True if further frames with the same header are forwarded identically and teach the bridge no address, until the time or
-    /// the bridge's tables change.
+    /// the bridge's state changes.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }

@@ -73,7 +73,7 @@ impl Vlans {
         changes
     }
 
-    /// Copies the routers' current MAC addresses from the replaced VLANs `before`, and records whether these had any, whose
+    /// Copies the routers' current MAC addresses from the replaced VLANs `before`, and records whether these had routers, whose
     /// frames may still be queued.
     pub fn succeed(&mut self, before: &Vlans, routers: &[(u16, MacAddr)]) {
         self.had_routers = before.has_routers || before.had_routers;

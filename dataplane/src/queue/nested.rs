@@ -449,7 +449,7 @@ mod tests {
             assert_eq!(
                 other == 0,
                 bench.queue.served == Served::Normal,
-                "the second backup queue may have frames only during a drain"
+                "the second backup queue must have frames exactly during a drain"
             );
         }
         bench.queue.resume(&mut bench.nodes, 0..FLOWS);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn unresolved_destination_without_frames_is_forgotten_in_time() {
+    fn destination_without_frames_is_forgotten_at_exact_nanosecond() {
         for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
             let mut waits = Resolutions::new();
             let first = waits.wait_for(Nanos(0), to(1)).until;
@@ -165,7 +165,7 @@ mod tests {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // Frames keep the shared entry of destinations beyond the table in use after its deadline.
+        // Frames to destinations beyond the table keep their shared entry in use after its deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

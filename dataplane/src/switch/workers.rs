@@ -80,8 +80,7 @@ impl Workers {
     }
 }
 
-/// Maximum number of lossy frames on their way from a worker to others, for each of its ports: as many as a driver loop
-/// receives from four device queues.
+/// Maximum number of lossy frames on their way from a worker to others, for each of its ports.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame on its way to the worker of its egress port.

@@ -130,7 +130,7 @@ mod tests {
         let mut point = point(&EXACT);
         let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("due");
         assert_eq!((first.offset, first.delta), (10_000, 70_000));
-        // Qoff is 10,000 bytes, Qdelta 70,000, Qeq 60,000, w 2: (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5.
+        // Qoff is 10,000 bytes, Qdelta 70,000, Qeq 60,000, w 2: (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5, rounded down.
         assert_eq!((first.feedback, first.notify), (31, true));
         let second = arrive(&mut point, &EXACT, 150_000, 66_000).expect("due");
         assert_eq!((second.offset, second.delta), (6_000, -4_000));

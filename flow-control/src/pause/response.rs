@@ -2,8 +2,8 @@
 //!
 //! Headroom ([`crate::headroom`]) sets two limits: bytes, and the time in which the line carries them. More bytes
 //! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that the
-//! peer stops late or never. After this switch stalled beyond its budget, it does not blame the peer for one such time
-//! limit.
+//! peer stops late or never. After a stall beyond its budget, this switch does not blame the peer until the time limit
+//! has passed once.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 

@@ -4,7 +4,7 @@
 //! ```text
 //!   T(p) = max( mean of egress(o,p) over all ports o,  egress XOFF )
 //!   egress(o,p) > T(p)                              o is congested: E(i,o,p) = 1
-//!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is not: E(i,o,p) = 0
+//!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer: E(i,o,p) = 0
 //! ```
 //!
 //! The OFC paper uses the mean alone. Here, egress XOFF is the minimum of T(p), because in an almost empty switch a
