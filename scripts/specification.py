@@ -4,10 +4,11 @@
 A comment `#[test] // proves: ID, ID` names the promises of a test. A line `// This file proves promises of SPECIFICATION.md: ID`
 names those of all other tests of its file.
 
-With --write it writes docs/evidence.md. Without, it checks that the page is current and that the test binaries list each
-annotated test: a test that is ignored or not compiled proves nothing.
+With --write it writes docs/evidence.md. Without, it checks that the page is current, builds all tests, and checks that the test
+binaries list each annotated test: a test that is ignored or not compiled proves nothing.
 """
 
+import argparse
 import json
 import os
 import re
@@ -121,13 +122,16 @@ def report(problem, items, remedy):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write docs/evidence.md; build and check nothing")
+    args = parser.parse_args()
     promises = re.findall(r"^### (.+)$", PROMISES.read_text(), re.MULTILINE)
     proofs = list(annotations())
     proved = {promise for _, _, ids in proofs for promise in ids}
     report("tests prove promises that SPECIFICATION.md does not have", sorted(proved - {*promises}), "correct the ID")
     report("no test proves these promises", sorted({*promises} - proved), "annotate one: #[test] // proves: ID")
     text = evidence(promises, proofs)
-    if "--write" in sys.argv[1:]:
+    if args.write:
         EVIDENCE.write_text(text)
         return
     if not EVIDENCE.exists() or EVIDENCE.read_text() != text:
