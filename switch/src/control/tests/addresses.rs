@@ -39,7 +39,7 @@ fn address_pages_have_each_address_once_in_order() {
         ("?limit=1.5", "`limit` is \"1.5\", but"),
         ("?limit=99999999999999999999999", "`limit` is \"99999999999999999999999\", but"),
         ("?after=x", "`after` is \"x\", but has to be `next` of an earlier page"),
-        ("?from=1", "the parameters `after` and `limit`, each once at most: /addresses?after="),
+        ("?from=1", "the parameters `after` and `limit`, each once at most; for example /addresses?after="),
         ("?limit=1&limit=2", "each once at most"),
     ] {
         let (code, text) = get(&control, &format!("/addresses{query}"));
