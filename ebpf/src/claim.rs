@@ -62,7 +62,7 @@ impl Claim {
     ///
     /// # Errors
     /// Returns [`EbpfError::AnotherXoff`] if the interface is already claimed, and [`EbpfError::Unclaimed`] if the
-    /// lock file is inaccessible.
+    /// lock file or its directory is unusable.
     pub fn take(device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }

@@ -45,7 +45,7 @@ enum Hold {
     None,
 }
 
-/// Owner of the only XDP program that an interface can have.
+/// Owner of an interface's single XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Ours,

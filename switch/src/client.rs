@@ -86,7 +86,7 @@ impl Silent {
     }
 }
 
-/// Explains why the `server` (a kind of server) at `url` gives no answer. `start` advises how to start one.
+/// Explains why a `server` (such as "switch") gives no answer at `url`. `start` advises how to start one.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -116,7 +116,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Calls `send` with the server's base URL, which is made from `url`, and parses the answer as JSON.
+/// Calls `send` with the base URL of the server at `url` (from [`url`]), and parses the answer as JSON.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,

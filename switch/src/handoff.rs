@@ -294,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn frames_for_full_handover_queue_count_at_their_sender() {
+    fn frames_for_full_handover_queue_are_held_by_sending_worker() {
         let (mut a, mut b) = two_workers("");
         for n in 0..FRAMES {
             a.receive(0, 2, 1, 60);

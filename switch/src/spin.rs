@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn late_worker_divides_time_without_frames_by_their_number() {
+    fn late_worker_divides_time_without_frames_by_frames_found() {
         let slow = 300; // microseconds until the worker runs
         assert_eq!(
             polling_time(&[(51, 1), (slow, 300)]),

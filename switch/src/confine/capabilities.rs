@@ -3,8 +3,8 @@
 //! * CAP_NET_RAW (R): AF_XDP sockets
 //! * CAP_IPC_LOCK (R): UMEM beyond the limit of locked memory
 //! * CAP_BPF and CAP_NET_ADMIN, before Linux 5.8 CAP_SYS_ADMIN (R): loading the XDP program
-//! * CAP_NET_ADMIN (R): attaching XDP program and filter, changing device settings (up, offloads, qdiscs), and
-//!   undoing this
+//! * CAP_NET_ADMIN (R): attaching XDP program and filter (again, if removed), changing device settings (up, offloads,
+//!   qdiscs), and undoing this at the stop
 //! * CAP_SYS_ADMIN: finding the owner of an XDP program that a killed switch left in generic mode
 //! * CAP_NET_BIND_SERVICE: HTTP on a port below 1024
 //! * CAP_SETUID and CAP_SETGID: becoming another user

@@ -30,7 +30,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// Returns a builder for a thread of this part. HTTP and log threads have small stacks, because a host's agent
-    /// has them, too, and locks all its memory.
+    /// has such threads, too, and locks all its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());

@@ -78,8 +78,8 @@ impl Aggregators {
     }
 }
 
-/// Passes the link state to the group member. It first reports a loss since the last call, even if the link is back,
-/// because the workers have detached the member.
+/// Passes the link state to the group member; first a loss since the last call, even if the link is back, because the
+/// workers have detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test] // proves: lacp
-    fn time_since_individual_lacp_member_sends_no_data_is_kept() {
+    fn individual_lacp_member_keeps_start_of_its_time_without_data() {
         const RIGHT: PortId = PortId(1);
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));

@@ -1,5 +1,5 @@
-//! Writes metrics in the text formats of Prometheus and OpenMetrics. No library is used, because
-//! metrics-exporter-prometheus stores each sample of a histogram.
+//! Writes metrics in the text formats of Prometheus and OpenMetrics. The recorder of metrics-exporter-prometheus is
+//! not used: it stores each sample of a histogram.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -78,6 +78,7 @@ impl Exposition {
         };
         match self.format {
             Format::Prometheus => write_help_line(&mut self.text, family, None, None, help),
+            // Only OpenMetrics escapes double quotes.
             Format::OpenMetrics => {
                 let help = help.replace('\\', r"\\").replace('\n', r"\n").replace('"', r#"\""#);
                 let _ = writeln!(self.text, "# HELP {family} {help}");

@@ -1,8 +1,8 @@
 //! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame,
 //! so other frames around the loss determine it; docs/verdict.md lists the rules.
 //!
-//! A frame that the kernel dropped for its invalid layout in packet memory counts as lossless, because the XDP
-//! program may have counted it long before.
+//! A frame dropped for its invalid layout in packet memory counts as lossless, because the XDP program may have
+//! counted it long before.
 //!
 //! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss
 //! keeps its first classification.
@@ -206,8 +206,8 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames that the port sent between `before` and `now`. A class lossless at any port in any of the
-/// `settings` is lossless.
+/// Classifies the frames that the port sent between `before` and `now`. A class is lossless if it is at any port in
+/// any of the `settings`.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();

@@ -124,7 +124,7 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
     }
 }
 
-/// Returns the reason if, for [`IDLE_AFTER`], LACP has let no port of the group send data although one has a link.
+/// If LACP has let no port of the group send data for [`IDLE_AFTER`] although one has a link, returns the reason.
 pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<String> {
     let lacp = group.lacp?;
     let ports = view.lacp.lock();
@@ -144,8 +144,8 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
     Some(reasons.join("; "))
 }
 
-/// Returns the reason if, for [`IDLE_AFTER`], LACP has let `port` send no data, although it has a link and another
-/// port of its group sends.
+/// If LACP has let `port` send no data for [`IDLE_AFTER`], although it has a link and another port of its group sends,
+/// returns the reason.
 pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId) -> Option<String> {
     group.lacp?;
     let ports = view.lacp.lock();

@@ -68,7 +68,7 @@ pub struct PeerStatus {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
-    /// Maximum number of bytes that the peer sent after an XOFF, in one pause.
+    /// Maximum number of bytes received from the peer after an XOFF, in one pause.
     pub after_xoff_max_bytes: u64,
     /// Longest time from an XOFF until the peer stopped sending; includes the worker's own delay.
     pub response_max_nanos: u64,
@@ -82,8 +82,7 @@ pub struct ResponseStatus {
 /// counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Lost frames that count as lossless (docs/verdict.md), such as those lost while the port carried lossless
-    /// frames, or none.
+    /// Lost frames that count as lossless (docs/verdict.md).
     pub lossless: u64,
     /// Frames lost before the XDP program saw them, while only lossy frames arrived; they may be lossless.
     pub unknown: u64,

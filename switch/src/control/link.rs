@@ -93,7 +93,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether the device was renamed: `before` is no longer its name, but may be an alternative name.
+/// Returns whether a device with a new name does not keep `before` as an alternative name.
 fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }

@@ -79,10 +79,10 @@ pub struct NeighborStatus {
     pub ets: Option<EtsStatus>,
     /// Class that the neighbor announced for each DSCP.
     pub dscp_map: BTreeMap<u16, u8>,
-    /// Class that the neighbor announced for each application, such as `UDP port 4791` (DSCPs are in `dscp_map`).
+    /// Class that the neighbor announced for each application, such as `UDP port 4791` (DSCPs: `dscp_map`).
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
-    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The first one gives its settings.
+    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. Its settings are those of the first.
     #[serde(default)]
     pub dcbx: Vec<String>,
     /// True if the neighbor understands pauses of listed flows (OFC).

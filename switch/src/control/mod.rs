@@ -176,8 +176,8 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control and HTTP threads in the calling thread's network namespace. Each drops its clone of `ended` at
-/// its end, which reports that.
+/// Starts the control and HTTP threads in the calling thread's network namespace. Each reports its end by dropping
+/// its clone of `ended`.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,

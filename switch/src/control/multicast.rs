@@ -41,7 +41,7 @@ pub struct MulticastVlanStatus {
     pub vid: u16,
     /// Protocol: `igmp` or `mld`.
     pub protocol: String,
-    /// True if each port gets only frames of groups that have members there. False without a querier, and until all
+    /// True if frames of groups with members go only to members and routers. False without a querier, and until all
     /// hosts had time to answer.
     pub restricted: bool,
     /// Address of the elected querier; `None` if there is none.

@@ -311,7 +311,7 @@ pub struct ClassStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
     /// Trigger of the pause: `ingress` (the port's ingress queue reached XOFF), `egress` (an egress queue is
-    /// congested), or a trigger that a policy defines.
+    /// congested), or one that only some policies use.
     pub trigger: String,
     /// Class of the full queues that caused the pause: the paused class or another.
     pub class: u8,
@@ -354,16 +354,16 @@ pub struct ShadowStatus {
     /// Time for which the shadow policy would have paused the peer, without a pause that still lasts.
     #[serde(default)]
     pub finished_nanos: u64,
-    /// Lost frames for which a queue or memory was full while the shadow policy requested no pause.
+    /// Frames lost, because a queue or memory was full, while the shadow policy requested no pause.
     pub lost: u64,
     /// Time from the start to the first frame counted in `lost`; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
     /// Invalid requests (intents) of a custom policy as shadow policy.
     #[serde(default)]
     pub intents_refused: u64,
-    /// Pauses of single flows that the shadow policy would request; `None` if it requests none.
+    /// Pauses of single flows that the shadow policy would request; `None` if the policy pauses no flows.
     pub flows: Option<FlowRequestsStatus>,
-    /// Rate limits that the shadow policy would request; `None` if it requests none.
+    /// Rate limits that the shadow policy would request; `None` if the policy limits no rates.
     pub rate: Option<RateRequestsStatus>,
 }
 

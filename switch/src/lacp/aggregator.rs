@@ -54,7 +54,7 @@ impl Aggregator {
         self.members.iter_mut().find(|(id, _)| *id == port).map(|(_, member)| member)
     }
 
-    /// Runs the LACP machines of all members. It selects only members with the same partner: that of a selected
+    /// Runs the LACP machines of all members. Selects only members with the same partner: that of a selected
     /// member, else that of the first member with a partner.
     pub fn advance(&mut self, now: Nanos) {
         self.members.iter_mut().for_each(|(_, member)| member.advance(now));

@@ -86,8 +86,8 @@ fn is_fixed(message: &NeighbourMessage) -> bool {
         || message.attributes.iter().any(has_ext_flags)
 }
 
-/// Returns the flags with which to report the entry as used; `None` for a fixed entry. A report without the flag
-/// `extern_learn` would clear it.
+/// Returns the flags with which to report the entry as used; `None` for a fixed entry. A report without
+/// `extern_learn` would clear that flag.
 pub(super) fn use_flags(entry: Option<&NeighbourMessage>) -> Option<NeighbourFlags> {
     match entry {
         Some(entry) if is_fixed(entry) => None,

@@ -12,8 +12,8 @@ use super::super::view::SwitchView;
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Before the reload of `next`, makes ports leave the LACP groups to which they will not belong. Waits until their
-/// partners stop sending, and returns these ports.
+/// Before the reload of `next`, makes ports leave LACP groups to which they will not belong, or which lose LACP. Waits
+/// until their partners stop sending, and returns these ports.
 pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
     let leaving = leaving(&running.switch, &next.switch);
     if leaving.is_empty() {

@@ -56,7 +56,7 @@ pub(super) struct Condition {
     /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
     /// Counts events that would show whether the fault lasts, such as XOFFs for a late peer. The fault ends only
-    /// after an event that does not show it.
+    /// after such an event without the fault.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }

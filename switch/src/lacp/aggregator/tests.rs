@@ -44,8 +44,7 @@ fn lacp_group_with_link_but_no_joined_port_is_idle() {
     assert!(alone.is_idle());
 }
 
-/// LACP systems, and the wires between their ports, each given as system and port number. Ports in `cut` reach
-/// nobody.
+/// LACP systems, and the wires between their ports (system, port number). Frames from port numbers in `cut` are lost.
 struct Wires {
     now: Nanos,
     ends: Vec<Aggregator>,

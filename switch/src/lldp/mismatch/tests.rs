@@ -229,7 +229,7 @@ const EFFECTS: &str = "\
 ";
 
 #[test] // proves: lldp
-fn unusual_lldpdus_have_the_effects_listed_in_constant() {
+fn unusual_lldpdus_have_the_listed_effects() {
     let mut left = &ODD[24..];
     for (expected, number) in EFFECTS.lines().zip(1..) {
         let (head, rest) = left.split_first_chunk::<16>().unwrap();
