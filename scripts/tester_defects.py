@@ -115,7 +115,7 @@ def examine(args, namespaces, directory, defect, settings, cases):
         ended = subprocess.run([*command, *only], check=False, capture_output=True, text=True)
     try:
         reports = json.loads(ended.stdout)["cases"]
-        # A failure that a failed basic case explains is final.
+        # A failed basic case explains failures of others.
         verdicts = ["excused" if "excused_by" in report else report["verdict"] for report in reports]
         return {report["id"]: (verdict, report["reason"]) for report, verdict in zip(reports, verdicts, strict=True)}
     except ValueError:
@@ -126,14 +126,10 @@ def settled(*what, cases):
     """Examine the cases, and again those that a stall of the machine left without a verdict."""
     verdicts = examine(*what, cases)
     for _ in range(ATTEMPTS - 1):
-        undecided, failed = (
-            [case for case, (verdict, _) in verdicts.items() if verdict == wanted] for wanted in ("cannot-tell", "fail")
-        )
+        undecided = [case for case, (verdict, _) in verdicts.items() if verdict == "cannot-tell"]
         if not undecided:
             break
-        # The failed ones again, too: a basic one among them excuses others.
-        again = examine(*what, [*failed, *undecided])
-        verdicts |= {case: again[case] for case in undecided}
+        verdicts |= examine(*what, undecided)
     return verdicts
 
 
@@ -156,11 +152,7 @@ def main():
             flawless |= settled(args, both, directory, None, settings, cases=list(group))
         for defect, case, sentence in chosen:
             without = flawless.get(case, missing)
-            only = [] if args.others else [case]
-            verdicts = settled(args, both, directory, defect, settings_of(case), cases=only)
-            found = verdicts.pop(case, missing)
-            if found[0] == "excused":
-                found = settled(args, both, directory, defect, settings_of(case), cases=[case]).get(case, missing)
+            found = settled(args, both, directory, defect, settings_of(case), cases=[case]).get(case, missing)
             is_right = (found[0], without[0]) == ("fail", "pass")
             is_wrong = found[0] not in ("fail", "cannot-tell") or without[0] not in ("pass", "cannot-tell")
             wrong += is_wrong
@@ -168,9 +160,10 @@ def main():
             print(f"{defect:<24} {case:<28} {found[0]:<12} {without[0]:<12} {sentence}", flush=True)
             if not is_right:
                 print(f"    with the defect: {found[1]}\n    without: {without[1]}", flush=True)
-            others = [other for other, (verdict, _) in verdicts.items() if verdict == "fail"]
-            if others:
-                print(f"    fails, too: {', '.join(others)}", flush=True)
+            verdicts = examine(args, both, directory, defect, settings_of(case), []) if args.others else {}
+            for other, (verdict, reason) in verdicts.items():
+                if verdict == "fail" and other != case:
+                    print(f"    fails, too: {other}: {reason}", flush=True)
     print(f"{len(chosen) - wrong - undecided} of {len(chosen)} defects are found")
     sys.exit(1 if wrong else 3 if undecided else 0)
 
