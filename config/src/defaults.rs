@@ -15,7 +15,7 @@ pub const LOSSY_FRAME: u32 = 512;
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
 pub const LOG: &str = "info";
-/// Line rate per worker with `switch.workers = "auto"`. A core forwards about 1.5 million frames/s over veth.
+/// Sum of line rates for which `switch.workers = "auto"` starts a worker. A core forwards about 1.5 million frames/s over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
 /// Default `memory.alpha_log2`: a queue may take as much memory as is still free.
 pub const ALPHA_LOG2: i8 = 0;
@@ -68,9 +68,9 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// Default of `egress_warn` and `egress_xon` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_warn` and `egress_xon` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// Default of `egress_xoff` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_xoff` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
 /// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s (in proportion to the speed
@@ -116,8 +116,8 @@ pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With a queue of 1 ms,
-/// TCP with BBR would lose every seventh packet.
+/// Returns the default `class.egress_max` of a lossy class: the bytes of 8 ms at line rate, but 256 KiB to 2 MiB. With a queue
+/// of 1 ms, TCP with BBR would lose every seventh packet.
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
@@ -144,14 +144,14 @@ pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     LossyPool { bytes, frames: u32::try_from(frames).unwrap_or(u32::MAX).max(1) }
 }
 
-/// Returns the default `class.ingress_max` of a lossy class: 1 ms of line rate, within 128 KiB and 1 MiB.
+/// Returns the default `class.ingress_max` of a lossy class: the bytes of 1 ms at line rate, but 128 KiB to 1 MiB.
 #[must_use]
 pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default `port.refresh`: half the pause time, or less, so that a refresh is in time even after a stall and behind
-/// frames in the driver (`ahead`). `None` if less than a sixteenth of the pause time would remain.
+/// Returns the default `port.refresh`: half the pause time, or less if a stall and frames in the driver (`ahead`) would delay a
+/// refresh too long. `None` if less than a sixteenth of the pause time would remain.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

@@ -1,4 +1,4 @@
-//! Groups of ports to the same destination. All ports of a group must have the same settings, because a frame may
+//! Groups of ports that lead to the same stations. All ports of a group must have the same settings, because a frame may
 //! leave by any of them.
 
 use toml_span::Spanned;

@@ -358,7 +358,7 @@ fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
     let mut by_class = [None; CLASSES];
     for (key, entry) in value
         .as_table()
-        .ok_or_else(|| allowed(policy(value).expect_err("a number or list is accepted as a policy")))?
+        .ok_or_else(|| allowed(policy(value).expect_err("a number or list must be no policy")))?
     {
         let class = key.name.parse().ok().and_then(Class::new).ok_or_else(|| allowed("one name".into()))?;
         by_class[class.index()] = Some(policy(entry).map_err(allowed)?);

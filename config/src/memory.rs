@@ -35,8 +35,8 @@ const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum number of frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Number of the newest frames of a device queue that stay in its chunks: two rounds of the driver loop. Older frames move to
-/// cells.
+/// Number of newest frames of a device queue that stay in its receive chunks: the maximum of two driver loops. Older frames
+/// move to buffer cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -296,7 +296,7 @@ impl Config {
     }
 
     /// Returns the buffer memory for the received frames of one device queue. A frame of several chunks moves to cells at once,
-    /// so cells must hold a batch of full chunks, and a frame whose last chunk is missing.
+    /// so cells must hold a batch of full chunks, plus a frame whose last chunk is missing.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))

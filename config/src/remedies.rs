@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn saving_of_suggestion_is_difference_of_memory_plans() {
+    fn saving_of_suggested_change_is_difference_of_memory_plans() {
         let needed = |switch: &str| {
             let text = format!("[switch]\n{switch}[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
             Config::from_toml("x", &text, Machine::default()).unwrap().plan(&Machine::default()).needed()

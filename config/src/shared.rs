@@ -112,7 +112,7 @@ pub(crate) fn lossy_pool(
             let most = unlimiting_pool(ports, spare);
             if bytes > most && !is_running {
                 let text = format!(
-                    "`lossy_pool` is {}, but a pool of {} bytes already limits no queue",
+                    "`lossy_pool` is {}, but even a pool of {} bytes would limit no queue",
                     quantity::bytes(bytes),
                     most.0
                 );
@@ -191,13 +191,13 @@ fn room_for_a_frame(
             continue;
         }
         let problem = Problem::warning(format!(
-            "the longest frames ({} bytes) do not fit in classes {} of port {}: a queue may take at most 2^{n} x `pool`, {most} bytes",
+            "the longest frames ({} bytes) do not fit in classes {} of port {}: a queue may take at most {most} bytes (`pool` x 2^{n})",
             longest.0,
             written::ranges(&short),
             port.name
         ))
         .help(format!(
-            "write a larger alpha_log2 or pool, or an `ingress_reserve` that adds up to {} bytes for each used class",
+            "write a larger pool or alpha_log2 (now {n}), or give each used class an `ingress_reserve` for the rest of the {} bytes",
             longest.0
         ));
         let place = keys.alpha_log2.as_ref().map(|key| key.span).or(keys.pool.as_ref().map(|key| key.span));

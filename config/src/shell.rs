@@ -236,7 +236,7 @@ pub enum ZeroCopy {
     Off,
 }
 
-/// Entries of a socket's rings, powers of two.
+/// Sizes of a socket's rings, in entries; powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
     pub fill: u32,

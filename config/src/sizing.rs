@@ -4,9 +4,9 @@
 //! determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
-//! * `burst`: bytes by which a port makes up for a stall of a fifth of the budget;
-//! * XON: bytes that keep the line busy while a peer takes a fifth of the budget to resume;
-//! * RX and fill rings: `speed x (stall budget + one round of the loop)` and a software peer's burst, in frames of `smallest_frame`
+//! * `burst`: bytes that a port may send faster than its rate, to make up for a stall of a fifth of the budget;
+//! * XON: bytes that keep the line busy until a peer resumes, which may take a fifth of the budget;
+//! * RX and fill rings: `speed x (stall budget + one round of the loop)` plus a software peer's burst, in frames of `smallest_frame`
 //!   bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
 //!

@@ -110,7 +110,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON at ingress. A missing value follows from the other one, or both from the line.
+/// Returns XOFF and XON at ingress. If one is missing, it follows from the other; if both are, they follow from the line.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -122,7 +122,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF at egress. A missing value follows from the other one, or both are the defaults.
+/// Returns XON and XOFF at egress. If one is missing, it follows from the other; if both are, they are the defaults.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -309,7 +309,7 @@ fn check_lossless(
     }
 }
 
-/// Notes thresholds that lose no frame, but leave the line idle or paused.
+/// Reports thresholds that lose no frame, but leave the line idle or paused.
 fn too_low(
     draft: &Draft<'_>,
     keys: &ClassKeys,

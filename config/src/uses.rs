@@ -1,5 +1,5 @@
-//! Uses of a device that end when it becomes a port: an error if the machine loses its default route, or a bridge or bond its
-//! member, otherwise a warning.
+//! Uses of a device that end when it becomes a port. Loss of the machine's default route, or of a member of a bridge or bond, is an
+//! error; loss of another use is a warning.
 
 use std::net::IpAddr;
 

@@ -126,7 +126,7 @@ fn allowed_ranges_of_keys_include_their_bounds() {
 }
 
 #[test]
-fn two_ports_with_one_name_or_device_are_refused() {
+fn missing_incomplete_or_duplicate_ports_are_refused() {
     let (place, message, help) = only("[[port]]\nname = \"a\"\ndevice = \"x\"\n");
     assert_eq!((place, message.as_str()), ((1, 1), "`speed` is missing in [[port]]"));
     assert!(help.contains("speed = \"1G\""));
@@ -247,7 +247,7 @@ fn worker_lists_must_name_each_port_once() {
 }
 
 #[test]
-fn two_workers_with_when_full_stop_are_refused() {
+fn key_when_full_set_to_stop_is_refused_with_two_workers() {
     let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
     assert_only(&stop("2"), (3, 11), &["`when_full = \"stop\"` needs one worker"]);
     let config = read(&format!("{}{PORTS}", stop("\"auto\""))).unwrap();
@@ -291,7 +291,7 @@ fn pipeline_rate_with_two_workers_is_refused() {
 }
 
 #[test]
-fn error_for_removed_stop_class_lists_allowed_values() {
+fn error_for_removed_value_stop_class_lists_allowed_values() {
     let words = [
         "is \"stop-class\"",
         "\"stop\" (halts every port and class, needs workers = 1)",

@@ -73,7 +73,7 @@ fn minimal_example_is_lossless_in_class_3() {
 }
 
 #[test]
-fn policies_example_sets_policy_of_class_3_and_shadows() {
+fn policies_example_sets_class_3_policy_and_shadow_policies() {
     let config = load("policies.toml");
     assert_eq!(config.switch.policies[3], PolicyKind::CaPfcStopMax);
     assert!(

@@ -37,7 +37,7 @@ fn wrong_with_ports(text: &str, place: (usize, usize), words: &[&str]) {
 }
 
 #[test]
-fn port_group_gets_members_weights_and_spread_of_file() {
+fn members_weights_and_spread_of_group_are_read_from_file() {
     let config = fine(
         "[[group]]\nname = \"up\"\nports = [\"b\", { port = \"d\", weight = 3 }]\n\
          [[group]]\nname = \"down\"\nports = [\"a\"]\nspread = \"adaptive\"\nlow = \"10KB\"\nuplinks = true\n\

@@ -40,7 +40,7 @@ fn lldp_of_kernel_without_host_interface_is_refused() {
 }
 
 #[test]
-fn auto_peer_keys_learn_capabilities_from_neighbor() {
+fn peer_keys_set_to_auto_follow_capabilities_of_neighbor() {
     let of = |keys: &str| {
         let port = port(keys);
         (port.ofc_peer, port.gfc_peer, port.auto_peer)

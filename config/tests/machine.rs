@@ -47,7 +47,7 @@ fn worker_on_unavailable_core_is_refused() {
 }
 
 #[test] // proves: check
-fn cpu_quota_that_stops_workers_beyond_stall_budget_warns() {
+fn cpu_quota_that_stops_workers_too_long_causes_warning() {
     let warning = |workers: u32, used_max: u64| {
         let (used_max, period) = (Nanos(used_max), Nanos::from_millis(100));
         let quota = CpuQuota { used_max, period, file: "/sys/fs/cgroup/a/cpu.max".into() };
@@ -286,7 +286,7 @@ fn path_that_is_no_network_namespace_is_refused() {
 }
 
 #[test] // proves: check
-fn device_without_mtu_or_queue_of_its_port_is_refused() {
+fn device_that_lacks_mtu_or_queue_of_its_port_is_refused() {
     let here = Machine {
         device: |name| match name {
             "eth1" => Device::Has { index: 1, queues: 1, mtu: 1_500, uses: Uses::default() },
@@ -333,7 +333,7 @@ fn device_without_mtu_or_queue_of_its_port_is_refused() {
 }
 
 #[test]
-fn two_ports_with_names_of_one_device_are_refused() {
+fn two_names_of_one_device_at_two_ports_are_refused() {
     let here = Machine {
         device: |_| Device::Has { index: 7, queues: 1, mtu: 1_500, uses: Uses::default() },
         ..Machine::default()
@@ -434,8 +434,8 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
-    // Receive chunks: 13,678 for the frames of a stall, one per 512 of its bytes, 31 not yet refilled, 256 for frames received
-    // before.
+    // Receive chunks: 13,678 for the frames of a stall, one per 512 bytes of these frames, 31 not yet refilled, 256 for frames
+    // received before.
     let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));

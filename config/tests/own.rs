@@ -75,7 +75,7 @@ fn errors(config: Result<Config, ConfigError>) -> Vec<Problem> {
 }
 
 #[test]
-fn custom_policy_gets_its_parameters_of_all_kinds() {
+fn custom_policy_gets_parameters_of_every_type() {
     let text = "[policy.custom]\npart = 1\nsteps = -3\nalone = true\nmode = \"fair\"\nabove = \"64KiB\"\nevery = \"20us\"\n";
     let (config, picky) = read(text);
     let expected = Picky {

@@ -155,7 +155,7 @@ fn class_has_ingress_limit_at_ports_where_it_is_lossy() {
 }
 
 #[test]
-fn when_full_stop_limits_lossy_classes_at_ingress() {
+fn key_when_full_set_to_stop_limits_lossy_classes_at_ingress() {
     let config = two_ports("[switch]\nwhen_full = \"stop\"\naccounting = \"until-forwarded\"\n", "");
     let (lossy, lossless) = (class(&config, 0, 0), class(&config, 0, 3));
     assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(1_000_000)));
@@ -187,7 +187,7 @@ fn shared_memory_limits_default_to_size_of_pool() {
     let Memory::Shared(default) = two_ports("[memory]\nmodel = \"shared\"\n", "").switch.memory else {
         panic!()
     };
-    // The default pool is half of the bytes that two ports could queue: seven lossy queues of 8 ms, and a lossless one up to XOFF.
+    // The default pool is half of the bytes that two ports could queue. Each has seven lossy queues of 8 ms, and a lossless one up to XOFF.
     assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 125_013));
     assert_eq!(default.alpha_log2, Some(0));
 }
@@ -485,7 +485,7 @@ fn alpha_log2_that_leaves_no_room_for_frame_causes_warning() {
     assert_eq!(
         found,
         [
-            "the longest frames (1526 bytes) do not fit in classes 0-2, 4-7 of port a: a queue may take at most 2^-7 x `pool`, 1525 bytes"
+            "the longest frames (1526 bytes) do not fit in classes 0-2, 4-7 of port a: a queue may take at most 1525 bytes (`pool` x 2^-7)"
         ]
     );
     assert_eq!(of("pool = 195327\nalpha_log2 = \"none\"", ""), [""; 0]);

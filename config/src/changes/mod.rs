@@ -50,8 +50,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` and its differences from this running configuration. In the returned `new`, remaining ports have their
-    /// present indices, added ports spare ones.
+    /// Returns `new` and its differences from this running configuration. In the returned `new`, remaining ports keep their
+    /// indices, and added ports have spare indices.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -283,7 +283,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// A change of `pause` between PFC, 802.3x and none needs a restart, because the peer does not expect the other kind.
+/// A change between PFC, 802.3x and no pauses needs a restart, because the peer does not expect the new kind of pause frames.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {

@@ -105,7 +105,7 @@ fn reload_lists_each_change_that_needs_restart() {
 }
 
 #[test]
-fn change_from_pfc_to_802_3x_pauses_needs_restart() {
+fn change_of_pause_key_from_pfc_to_802_3x_needs_restart() {
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3, 4]")]);
     assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
     assert!(lines(&of.live).contains(&"port \"a\": class 4: lossless: false -> true".to_owned()));
@@ -114,7 +114,7 @@ fn change_from_pfc_to_802_3x_pauses_needs_restart() {
 }
 
 #[test]
-fn reload_changes_vlans_addresses_policies_without_restart() {
+fn reload_changes_vlans_and_policies_without_restart() {
     let more = "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n[class.3]";
     let (new, of) = changes(&[
         ("[class.3]", more),
@@ -272,7 +272,7 @@ fn added_ports_fit_into_memory_reserved_at_start() {
 }
 
 #[test]
-fn reload_keeps_running_pool_if_file_gives_no_pool() {
+fn reload_keeps_size_of_shared_pool_if_file_gives_none() {
     let shared = |keys: &str| spare(1) + "[memory]\nmodel = \"shared\"\n" + keys;
     let pool = |config: &Config| match config.switch.memory {
         Memory::Shared(SharedMemory { pool, .. }) => pool.0,

@@ -132,8 +132,9 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// Declares a struct for a TOML table, with an optional field and a parser for each key.
 ///
-/// `KEYS` lists the keys; `read` reads a [`Table`]. Keys of a `layered` struct can override those of another value; keys of a
-/// struct `over` a type of settings, its fields of the same names. The calling crate must depend on `toml-span`.
+/// `KEYS` lists the keys; `read` reads a [`Table`]. A value of a `layered` struct can override the keys of another
+/// value; keys of a struct `over` a settings type override that type's fields of the same names.
+/// The calling crate must depend on `toml-span`.
 ///
 /// ```
 /// use xoff_config::reader::{self, Table, parse};
