@@ -11,7 +11,7 @@ pub struct Ledger {
     pub taken_over: u64,
     pub sent: u64,
     pub dropped: u64,
-    /// Frames consumed: MAC control, other reserved addresses, and punted frames.
+    /// Consumed frames: MAC control frames, frames to other reserved addresses, and punted frames.
     pub consumed: u64,
     pub handed_over: u64,
     pub held: u64,

@@ -28,7 +28,7 @@ pub struct Sighting {
     pub event: FrameEvent,
 }
 
-/// Event of an observed frame: received, sent to the driver, or dropped.
+/// Event of an observed frame: received, given to the driver, or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FrameEvent {

@@ -28,8 +28,8 @@ const _: () = assert!(
     "HANDOVERS_MAX must be at least 4 * BATCH: the frames that one driver loop receives from four queues"
 );
 
-/// Maximum number of times that a loop fills a port's transmit ring. Some devices empty the ring during the system
-/// call.
+/// Maximum number of times that one driver loop fills a port's transmit ring. Some devices empty the ring at once, during the
+/// system call.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the [`FrameStore`].

@@ -22,7 +22,7 @@ pub(super) enum Learned {
     Moved {
         from: PortId,
     },
-    /// The address was known at this port. Replicas of other workers need an update, or the address would age there.
+    /// The address was already known at this port. Replicas of other workers need an update, so that it does not age there.
     Renewed,
     Refreshed,
     Static,

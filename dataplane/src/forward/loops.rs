@@ -13,10 +13,10 @@
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of station moves within [`WINDOW`] that are a loop if two or more stations move by flooded frames, and else a
-/// duplicate address.
+/// Number of station moves within [`WINDOW`] that count as a loop (if flooded frames move two or more stations) or else as
+/// a duplicate address.
 pub const MOVES: u32 = 100;
-/// Number of station moves by flooded frames that are a loop even if only one station moves.
+/// Number of station moves by flooded frames that count as a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;
 /// Time within which [`MOVES`] or [`MOVES_OF_ONE`] station moves must occur.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
@@ -40,7 +40,7 @@ pub(super) struct Move {
     pub is_flooded: bool,
 }
 
-/// Addresses that move to and fro between two ports, at most two.
+/// Up to two addresses that move to and fro between two ports.
 pub type Movers = [Option<MacAddr>; 2];
 
 /// Loops, or duplicate addresses, found between a port and a lower-numbered port.
@@ -67,7 +67,7 @@ struct Suspect {
     duplicate: Finding,
 }
 
-/// Numbers of station moves to the higher and to the lower of two suspected ports.
+/// Counts of station moves to the higher and to the lower of two suspected ports.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moves {
     ways: [u32; 2],
@@ -255,7 +255,7 @@ mod tests {
         bounce_of(loops, now, moves, &[FIRST, SECOND], true)
     }
 
-    /// Moves a station after the window's end, which evaluates the window. Returns the duplicate address found.
+    /// Moves a station after the window's end: this move makes `loops` evaluate the window. Returns the duplicates found at B.
     fn duplicate_of_window(loops: &mut Loops, now: Nanos) -> Finding {
         assert_eq!(flood(loops, now, FIRST, [A, B]), None);
         loops.duplicate_at(B)
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(
             duplicate_of_window(&mut loops, Nanos(10 * WINDOW.0)).count,
             2,
-            "one station move too few must be no duplicate"
+            "one station move too few must not count as a duplicate"
         );
         let begin = 10 * WINDOW.0;
         assert_eq!(bounce_of(&mut loops, Nanos(begin), MOVES, &[FIRST], false), None);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test] // proves: floods
-    fn single_station_is_a_loop_only_after_more_flooded_moves() {
+    fn loop_of_one_station_is_reported_only_after_more_moves() {
         let mut loops = loops();
         assert_eq!(bounce_of(&mut loops, Nanos(5), MOVES_OF_ONE - 1, &[FIRST], true), None);
         assert_eq!(flood(&mut loops, Nanos(5), FIRST, [B, A]), Some(B));

@@ -5,8 +5,7 @@ use xoff_wire::ip::Address;
 use xoff_wire::multicast::{Role, role};
 use xoff_wire::units::PortSet;
 
-/// Ports by which a snooped VLAN sends membership reports, and frames of unknown groups, of one IP version. `None` means all
-/// ports.
+/// Ports of a snooped VLAN for one IP version: for membership reports, and for frames of unknown groups. `None` means all ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct MulticastPorts {
@@ -31,7 +30,7 @@ pub struct MulticastTable {
 }
 
 impl MulticastTable {
-    /// Creates a table of snooped VLANs, and of the ports of multicast groups, keyed by VLAN and address.
+    /// Creates a table from snooped VLANs, and from the ports of each multicast group (its VLAN and address).
     #[must_use]
     pub fn new(mut vlans: Vec<SnoopedVlan>, mut groups: Vec<((u16, Address), PortSet)>) -> MulticastTable {
         vlans.sort_unstable_by_key(|vlan| vlan.vid);

@@ -1,10 +1,10 @@
 //! Choice among equal-cost paths: ports of a group, or next hops of a route.
 //!
 //! * Usable paths are chosen in proportion to their weights.
-//! * Rendezvous hashing: a flow takes the path with the highest hash of flow and path. If a path is lost, only its
-//!   flows move, and return with the path.
-//! * The caller must salt a flow's digest. Otherwise the next switch, hashing equally, would put all flows of a path
-//!   on one path.
+//! * Rendezvous hashing: a flow takes the path with the highest hash of flow and path. If a path is lost, only its flows move to
+//!   other paths; they return when the path does.
+//! * The caller must salt a flow's digest. Otherwise the next switch would compute the same hashes, and put all flows that it
+//!   receives on one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;

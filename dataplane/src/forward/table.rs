@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn fdb_table_accepts_its_capacity_of_any_addresses() {
+    fn fdb_table_accepts_any_addresses_up_to_its_capacity() {
         for capacity in [1, 3, 4, 5, 16, 100, 1000, 8192, 16_384, 60_000, 65_536] {
             for step in [1, 256, 0x0001_0000_0001, 0x9e37_79b9_7f4a] {
                 let mut table = Table::new(capacity, HashSeed([step, capacity as u64]));

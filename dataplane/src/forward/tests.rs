@@ -69,7 +69,7 @@ fn bridge_floods_only_frames_to_unlearned_destinations() {
 }
 
 #[test]
-fn duplicate_hosts_that_send_to_router_are_no_loop() {
+fn duplicate_mac_that_sends_to_router_is_not_reported_as_loop() {
     let router = MacAddr([2, 0, 0, 0, 0, 0xf]);
     let found_with = |routed_vlans| {
         let mut settings = SwitchSettings { routed_vlans, ..settings(2) };

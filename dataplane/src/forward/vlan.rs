@@ -62,7 +62,7 @@ impl Vlans {
         self
     }
 
-    /// Changes the address of a VLAN's router, if any. Returns whether it changed.
+    /// Sets the MAC address of a VLAN's router, if any. Returns whether the address changed.
     pub fn set_router(&mut self, vid: u16, mac: MacAddr) -> bool {
         let place = self.places[usize::from(vid) % VIDS];
         let router = &mut self.memberships[usize::from(place)].router;

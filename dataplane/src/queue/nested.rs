@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_resumed_during_queue_drain_stays_paused_until_its_end() {
+    fn flow_resumed_during_drain_stays_paused_until_drain_ends() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);

@@ -26,8 +26,8 @@ pub(crate) struct FrameMeta {
     pub since: Nanos,
     /// Length in bytes at ingress, without FCS. Rewriting does not change it, so that counts balance.
     pub len: u32,
-    /// Account that counts the copies of the frame's flood; [`NONE`] with one destination, [`UNCOUNTED`] if the flood
-    /// does not count at ingress.
+    /// Index of the account that counts the copies of the frame's flood. [`NONE`] if the frame has one destination, [`UNCOUNTED`]
+    /// if its flood does not count at ingress.
     pub(crate) account: u32,
     pub(crate) flow: u32,
     pub vid: u16,

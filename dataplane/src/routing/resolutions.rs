@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test] // proves: slow-path
-    fn unresolved_destinations_beyond_full_table_share_deadline() {
+    fn unresolved_destinations_share_deadline_if_table_is_full() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..count).for_each(|number| _ = waits.wait_for(Nanos(number.into()), to(number)));
@@ -165,7 +165,7 @@ mod tests {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // Frames to destinations beyond the table keep their shared entry in use after its deadline.
+        // The full table has only a shared entry for the last destination. Frames keep this entry in use after its deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

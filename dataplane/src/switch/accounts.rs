@@ -8,7 +8,7 @@ use crate::queue::NONE;
 
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Unsent copies of each flood. A free entry holds the number of the next free entry.
+    /// Number of unsent copies of each flood. A free entry holds the index of the next free entry.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,

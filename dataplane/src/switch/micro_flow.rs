@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_with_cn_tag_and_cnm_start_no_micro_flow() {
+    fn cnm_and_frame_with_cn_tag_start_no_micro_flow() {
         for ether_type in [CN_TAG, CNM] {
             for tags in [&[][..], &TAG] {
                 let first = frame(&[tags, &ether_type.0.to_be_bytes()]);

@@ -213,7 +213,7 @@ impl Switch {
         self.ports[port.index()].egress.committed
     }
 
-    /// Returns whether `port` can be removed without loss: it has no link, or no frames and no due pause or rate
+    /// Returns whether `port` can be removed without loss: either it has no link, or it has neither frames nor due pause or rate
     /// frames.
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {

@@ -7,8 +7,8 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Records a stall of this worker until `now`, longer than headroom allows. Soon afterwards, frames beyond a peer's
-    /// limits are not counted as its faults.
+    /// Records that this worker stalled until `now`, for longer than headroom allows. Soon afterwards, frames beyond
+    /// a peer's limits are not counted as its faults.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

@@ -17,7 +17,7 @@ impl Batch<'_> {
         self.switch.punt_sink.replace(sink)
     }
 
-    /// Injects a frame at this worker's `port`, before data and despite pauses. Returns false if it cannot be sent.
+    /// Injects a frame, which this worker's `port` sends before data and despite pauses. Returns false if it cannot be sent.
     pub fn inject<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
         self.switch.end_run();
         self.switch.inject(port, Class::ALL[7], bytes, store)

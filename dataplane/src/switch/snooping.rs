@@ -44,7 +44,7 @@ impl Switch {
         header.dst.is_group() && self.bridge.multicast().wants(vid, header.ether_type, header.payload(head))
     }
 
-    /// Drops a multicast frame to which the table gives no port, unless the control plane or the VLAN's router receives it.
+    /// Drops a multicast frame for which the table has no port, unless the control plane or the VLAN's router receives it.
     #[cold]
     pub(super) fn end_unwanted<S: FrameStore>(&mut self, reason: DropReason, frame: Frame, store: &mut S) {
         let &FrameMeta { vid, origin, .. } = self.nodes.meta(&frame);

@@ -51,8 +51,8 @@ impl Switch {
         next
     }
 
-    /// Returns the next deadline that does not depend on queued frames, at the same cost for any number of ports. For drivers that
-    /// [transmit](super::Batch::transmit) at the [active](Switch::egress_active) ports after every event.
+    /// Returns the next deadline that does not depend on queued frames, at the same cost for any number of ports. It suffices for drivers
+    /// that [transmit](super::Batch::transmit) at the [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {

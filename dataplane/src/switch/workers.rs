@@ -198,8 +198,7 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait for other workers' queues. No event reports free space, so drivers must retry
-    /// soon.
+    /// Returns whether messages wait for space in other workers' queues. No event reports such space, so drivers must retry soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbox.by_worker.iter();

@@ -54,7 +54,7 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
 }
 
 #[test]
-fn frames_are_ecn_marked_at_dequeue_from_threshold_on() {
+fn frames_leaving_queue_at_or_above_threshold_are_ecn_marked() {
     // When frame k (from 0) of 20 leaves, 20 - k frames are queued, itself included.
     for (threshold, marked) in [(5 * SIZE, 16), (5 * SIZE + 1, 15), (21 * SIZE, 0), (1, 20)] {
         let mut star = Star::new(plan(threshold, false));

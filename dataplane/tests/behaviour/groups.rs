@@ -160,7 +160,7 @@ fn several_workers_spread_frames_over_all_members() {
 }
 
 #[test]
-fn flood_takes_one_group_member_and_never_returns() {
+fn flood_takes_one_group_member_and_never_returns_by_group() {
     for (spread, when_full) in [
         (SPREADS[0], WhenFull::Drop),
         (SPREADS[1], WhenFull::Stop),

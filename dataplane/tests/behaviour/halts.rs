@@ -111,7 +111,7 @@ fn pipeline_halt_ends_when_full_queue_is_dropped_by_link_loss() {
     );
 }
 
-/// Returns the number of halts, the start of the current one (or 0), and the nanoseconds of earlier ones.
+/// Returns the number of halts, the start of the current halt (0 if none), and the total duration of earlier halts in ns.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())

@@ -85,7 +85,7 @@ fn computed_headroom_suffices_despite_driver_polling_gaps() {
 }
 
 #[test] // proves: headroom
-fn headroom_one_byte_short_loses_frame() {
+fn headroom_one_byte_too_small_loses_frame() {
     let link = link(0, 4_000, 50_000);
     let (worst, phase) = worst(link);
     assert_eq!(used(link, worst, link.peer_response, phase), (worst, 0));

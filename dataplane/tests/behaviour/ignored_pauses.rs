@@ -40,7 +40,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
 }
 
 #[test] // proves: capfc
-fn capfc_stop_calibrate_starves_obedient_beside_ignoring_peer() {
+fn capfc_stop_calibrate_starves_only_sender_that_obeys_pauses() {
     let shares = [
         share(PolicyKind::Pfc, 0.8),
         share(PolicyKind::CaPfcStopMax, 0.8),

@@ -91,7 +91,7 @@ fn loop_detection_ends_circulating_frames() {
 }
 
 #[test]
-fn loop_of_two_stations_is_found_after_fewer_moves() {
+fn loop_of_two_stations_needs_fewer_moves_than_loop_of_one() {
     let mut ring = looped(LoopDetection::Block);
     (1..=2).for_each(|station| ring.broadcast(station));
     ring.run_for(AWHILE);
@@ -100,7 +100,7 @@ fn loop_of_two_stations_is_found_after_fewer_moves() {
 }
 
 #[test]
-fn two_hosts_with_one_address_are_no_loop() {
+fn two_hosts_with_same_address_are_not_reported_as_loop() {
     let mut bed = Bed::new(9);
     let mut plan = plan::switch(&[LINK; 3]);
     plan.each_port(|port| port.loop_detection = LoopDetection::Block);

@@ -220,7 +220,7 @@ fn frame_bytes_are_independent_of_micro_flow_length() {
 }
 
 #[test]
-fn rate_frame_waits_while_driver_holds_bytes_of_commit_limit() {
+fn rate_frame_waits_while_driver_has_reached_commit_limit() {
     let mut bench = MicroFlowBench::new(|settings| {
         settings.policies[C3.index()] = PolicyKind::Gfc;
         (settings.ports[0].gfc_peer, settings.ports[0].commit) = (true, Bytes(200));

@@ -117,7 +117,7 @@ fn flooding_sender_continues_beside_paused_port() {
 }
 
 #[test]
-fn floods_to_paused_port_do_not_block_unicast_of_any_policy() {
+fn floods_to_paused_port_block_no_unicast_under_any_policy() {
     for policy in PolicyKind::ALL {
         let mut plan = plan(4);
         plan.settings.policies = [policy; CLASSES];
@@ -129,7 +129,7 @@ fn floods_to_paused_port_do_not_block_unicast_of_any_policy() {
 }
 
 #[test]
-fn floods_to_paused_port_do_not_block_unicast_across_workers() {
+fn floods_to_paused_port_block_no_unicast_across_workers() {
     for owners in [[0, 1, 1, 0], [0, 0, 1, 2], [0, 1, 2, 3]] {
         let plan = SwitchPlan { owners: owners.to_vec(), ..plan(4) };
         talk_beside_paused_ports(plan, &format!("{owners:?}"));
@@ -137,7 +137,7 @@ fn floods_to_paused_port_do_not_block_unicast_across_workers() {
 }
 
 #[test]
-fn floods_to_paused_port_do_not_block_unicast_with_halts() {
+fn floods_to_paused_port_block_no_unicast_if_pipeline_halts() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
         let mut plan = plan(3);
         (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);

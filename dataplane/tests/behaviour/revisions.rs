@@ -192,7 +192,7 @@ fn new_thresholds_pause_or_resume_peer_at_once() {
 
 /// A peer paused under the old settings may still fill the old headroom.
 #[test]
-fn reduced_headroom_applies_only_once_headroom_is_empty() {
+fn reduced_headroom_applies_only_when_headroom_is_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);
     plan.may_lose = true;
     plan.each_lossless(|class| {

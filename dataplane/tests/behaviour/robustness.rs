@@ -70,7 +70,7 @@ fn link_loss_drops_queued_frames_and_resumes_their_senders() {
 }
 
 #[test] // proves: link-down
-fn link_loss_drops_do_not_reduce_scheduler_share_of_class() {
+fn frames_dropped_by_link_loss_do_not_reduce_share_of_class() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = MacControl::Pfc(Pfc::default().with(C3, Quanta(600)).with(C4, Quanta(600)));
     star.pause(0, both);
@@ -157,7 +157,7 @@ fn peer_stays_paused_despite_lost_pause_refreshes() {
 }
 
 #[test]
-fn pause_is_sent_once_control_frame_pool_has_a_free_frame() {
+fn pause_is_sent_as_soon_as_control_frame_pool_has_a_frame() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.control_slots = 1;
     plan.each_lossless(|class| class.headroom += Bytes(3_000));

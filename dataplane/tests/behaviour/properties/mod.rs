@@ -170,7 +170,7 @@ fn refused_source_address_of_halted_frame_is_counted_once() {
 }
 
 #[test] // proves: batches
-fn batch_of_lone_class_leaves_scheduler_like_single_frames() {
+fn batch_of_lone_class_charges_scheduler_like_single_frames() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
     let [mut together, mut alone] =
@@ -184,7 +184,7 @@ fn batch_of_lone_class_leaves_scheduler_like_single_frames() {
 }
 
 #[test]
-fn flood_waits_only_if_copies_fit_no_group_member() {
+fn flood_waits_only_if_copies_fit_for_no_choice_of_member() {
     const CLASS: usize = 3;
     let after = |egress_limit| {
         let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
@@ -230,8 +230,8 @@ fn flood_waits_only_if_copies_fit_no_group_member() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // Pool bytes beyond reserves of 300: 237 of the second member, 1,020 of port 1, 308 for each flood copy, at port 1 and the
-    // first member.
+    // Pool bytes beyond reserves of 300: 237 for the second member's frame, 1,020 for port 1, and 308 for each of two flood copies (at
+    // port 1 and at the first member).
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
