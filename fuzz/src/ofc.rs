@@ -11,14 +11,14 @@ pub fn check(bytes: &[u8]) {
             let mut writer = FlowPauseWriter::new(&mut again, src, list.operation, list.class);
             assert!(
                 list.flows().all(|flow| writer.push(&flow)),
-                "the flows of a received list must fit into one frame"
+                "the flows of a received flow list must fit into one frame"
             );
             assert!(writer.flows() > 0);
             let again = writer.finish();
-            let header = Header::parse(again).expect("an encoded list must have a valid header");
+            let header = Header::parse(again).expect("an encoded flow list must have a valid header");
             let reread = FlowPause::of_frame(&header, again)
-                .expect("an encoded list must be well-formed")
-                .expect("an encoded list must be parsed as a list of flows");
+                .expect("an encoded flow list must be well-formed")
+                .expect("an encoded flow list must be parsed as a flow list");
             assert_eq!((reread.operation, reread.class), (list.operation, list.class));
             assert!(reread.flows().eq(list.flows()));
         }

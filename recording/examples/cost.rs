@@ -5,7 +5,7 @@
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/cost off 100000
 //! ```
 //!
-//! Subtract the result of a run with 0 turns (setup).
+//! Subtract the cost of the setup: the result of a run with 0 turns.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -39,7 +39,7 @@ impl Sink for Ring {
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let (Some(kind), Some(turns)) = (args.next(), args.next().and_then(|turns| turns.parse().ok())) else {
-        eprintln!("usage: cost on|off TURNS (on: with a recorder, off: without)");
+        eprintln!("usage: cost on|off TURNS (on: with a recorder, off: without; TURNS: driver loops to run)");
         return ExitCode::from(2);
     };
     let settings = dry_run::settings(12_000);

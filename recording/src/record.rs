@@ -92,7 +92,7 @@ mod kind {
     pub(crate) const LET_PEERS_GO: u8 = 12;
     pub(crate) const TELL: u8 = 13;
     pub(crate) const OF_HOST: u8 = 14;
-    /// Lowest kind number of an answer. Kinds of calls have lower numbers.
+    /// Lowest kind of an answer. Kinds of calls have lower numbers.
     pub(crate) const FREED: u8 = 32;
     pub(crate) const COPIED: u8 = 33;
     pub(crate) const MADE: u8 = 34;

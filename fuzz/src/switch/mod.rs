@@ -205,7 +205,7 @@ impl Run {
                 let drops = &self.star.switch().counters.class(port, class).drops;
                 for reason in DropReason::ALL.into_iter().filter(|it| drops[it.index()].get() > 0) {
                     let spared = reason.kind() != DropKind::Lost || self.may_lose(port, class, reason);
-                    assert!(spared, "{port:?} class {class}: frames were lost with reason {}", reason.name());
+                    assert!(spared, "{port:?} class {class} must lose no frame for reason {}", reason.name());
                 }
             }
         }

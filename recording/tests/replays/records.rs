@@ -98,7 +98,7 @@ fn replay_reports_changed_threshold_as_difference() {
 }
 
 #[test]
-fn replay_of_records_from_before_full_sink_is_identical() {
+fn replay_of_records_written_until_sink_was_full_is_identical() {
     let whole = recorded(2, usize::MAX).sink.records;
     for room in [0, 1, 777, whole.len() - 1] {
         let run = recorded(2, room);
@@ -106,7 +106,7 @@ fn replay_of_records_from_before_full_sink_is_identical() {
         assert_eq!(run.sink.records, whole[..room]);
         let mut replay = Replay::new(&dry_run::settings(XOFF), dry_run::SLOTS);
         let outcome = replay.run::<Broken>(run.sink.records.iter().cloned().map(Ok), true);
-        // A full sink may lack answers to the last call, so the replay omits it.
+        // A full sink may lack answers to the last call, so the replay omits that call.
         let calls = run.sink.records.iter().filter(|record| is_call(record)).count();
         let Ok(Outcome::Identical { calls: made, .. }) = outcome else { panic!("{outcome:#?}") };
         assert_eq!(made, calls.saturating_sub(1) as u64);
