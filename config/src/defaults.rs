@@ -19,7 +19,6 @@ pub const LOG: &str = "info";
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
 /// Default `memory.alpha_log2`: a queue may take as much memory as is still free.
 pub const ALPHA_LOG2: i8 = 0;
-/// Default `fdb.capacity`, in addresses.
 pub const FDB_CAPACITY: u32 = 16_384;
 /// Default `fdb.ageing` (802.1Q, table 8-6).
 pub const FDB_AGEING: Nanos = Nanos::from_secs(300);

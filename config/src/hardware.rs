@@ -1,4 +1,4 @@
-//! Kind of hardware of a switch. It determines the defaults that `profiles/ideal.toml` and the methods of [`Hardware`] contain.
+//! Kind of hardware of a switch. Its defaults are in `profiles/ideal.toml` and in the methods of [`Hardware`].
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};

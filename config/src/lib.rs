@@ -4,8 +4,7 @@
 //! text --reader, keys--> Document (values and their places) --build--> Config (the switch)
 //! ```
 //!
-//! [`Config::from_toml`] reports every mistake with its place, or returns a configuration with warnings. [`defaults`] has the values of
-//! omitted keys.
+//! [`Config::from_toml`] reports every mistake with its place, or returns a configuration with warnings.
 
 #![forbid(unsafe_code)]
 

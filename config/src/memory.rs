@@ -35,8 +35,8 @@ const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum number of frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Number of newest frames of a device queue that stay in its receive chunks: the maximum of two driver loops. Older frames
-/// move to buffer cells.
+/// Number of newest frames of a device queue that stay in its receive chunks: as many as two driver loops may receive. Older
+/// frames move to buffer cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,8 +104,8 @@ pub struct Share {
     pub received: Held,
     /// Memory for lossless frames, up to XOFF and in the headroom.
     pub lossless: Held,
-    /// Memory for lossy frames up to their ingress limit, and for frames up to their egress limit if they count at ingress only
-    /// until forwarded.
+    /// Memory for lossy frames up to their ingress limit. If frames count at ingress only until forwarded, also memory for frames up
+    /// to their egress limit.
     pub queued: Held,
     pub lossy: Held,
     pub handed_over: Held,
@@ -259,7 +259,7 @@ impl Config {
         let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
         let received =
             receive_chunks(port, queues).saturating_mul(u64::from(self.shell.chunks.receive_bytes()));
-        // Small receive chunks are parts of whole chunks, and the kernel needs its bytes once per whole chunk.
+        // Small receive chunks are parts of whole chunks, and the kernel needs its own bytes once per whole chunk.
         let chunks = received.div_ceil(chunk).saturating_add(transmitted);
         let of_socket = chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET);
         let bytes = received.saturating_add(transmitted.saturating_mul(chunk));

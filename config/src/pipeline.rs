@@ -29,7 +29,7 @@ pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut
                 exposed.join(", ")
             ))
             .at(when_full.span, "the switch halts while a queue is full")
-            .help("a watchdog with \"drop\" or \"forward\" in these classes would end the halt, but lose frames or send them in spite of a pause"),
+            .help("a watchdog with \"drop\" (loses frames) or \"forward\" (ignores pauses) in these classes would end the halt"),
         );
     }
 }

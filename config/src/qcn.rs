@@ -79,7 +79,7 @@ fn paused_before(keys: &QcnKeys, settings: &QcnSettings, ports: &[PortSettings],
             Problem::warning(format!(
                 "the set point ({set_point} bytes) is not below XOFF of class {class} ({xoff} bytes)"
             ))
-            .at(span, "the class pauses its peer before it sends notifications")
+            .at(span, "the class pauses its peer before the switch sends notifications")
             .help("lower `set_point`, or raise `xoff` of the class"),
         );
     }

@@ -286,9 +286,11 @@ fn what_may_be_lost(
         && short.peek().is_some()
     {
         let or = match at_all {
-            Bytes::MAX => "an `ingress_max` for lossy classes, which may take the whole pool".to_owned(),
+            Bytes::MAX => {
+                "an `ingress_max` for lossy classes, which otherwise may take the whole pool".to_owned()
+            }
             _ if of_egress > Bytes::ZERO && keys.egress_limit.is_none() => {
-                format!("an `egress_limit`, and a `pool` that is larger than that by {} bytes", at_all.0)
+                format!("an `egress_limit`, and a `pool` that exceeds this limit by {} bytes", at_all.0)
             }
             _ => short
                 .map(|(key, _, wanted)| format!("{key} = {}", wanted.0))

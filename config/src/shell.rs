@@ -134,7 +134,6 @@ impl Chunks {
     /// Maximum MTU whose frames, with tags, fit into one chunk.
     pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
 
-    /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
     /// Returns the smallest chunks that hold a frame of this MTU, or the largest ones if a frame needs several.

@@ -1,8 +1,8 @@
 //! Limits of each class at ingress and egress.
 //!
-//! A class that is lossless on some port is *protected*: at ingress, `xoff` and headroom bound its frames (`ingress_max` on a lossy
-//! port), and no egress queue refuses them. A class that is lossy everywhere is bounded at egress, so that one congested port does not
-//! take all memory.
+//! A class that is lossless on some port is *protected*: no egress queue refuses its frames. At ingress, `xoff` and headroom limit
+//! them on lossless ports, `ingress_max` on lossy ports. A class that is lossy everywhere is limited at egress, so that one congested
+//! port does not take all memory.
 
 use std::fmt::Display;
 
@@ -170,7 +170,7 @@ fn open_egress(
                     "frames of lossless class {class} may be dropped at egress to port {}",
                     draft.name
                 ))
-                .at(span, "less than the switch may hold of the class")
+                .at(span, "less than the switch may hold in this class")
                 .help(format!(
                     "all ports together can hold {} bytes of the class; leave egress_max and egress_max_frames out",
                     inside.0

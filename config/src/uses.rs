@@ -1,5 +1,5 @@
-//! Uses of a device that end when it becomes a port. Loss of the machine's default route, or of a member of a bridge or bond, is an
-//! error; loss of another use is a warning.
+//! Uses of a device that end when it becomes a port. It is an error to take the machine's default route, or a member of a bridge or
+//! bond; other uses cause warnings.
 
 use std::net::IpAddr;
 

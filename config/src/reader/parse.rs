@@ -1,5 +1,3 @@
-//! Parsers of configuration values. Their errors describe the allowed values.
-
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
