@@ -1,5 +1,3 @@
-//! Fuzz target: parses any frame as LACP or as a marker (802.1AX).
-
 use xoff_wire::Header;
 use xoff_wire::lacp::{LacpError, Lacpdu, is_lacp, is_marker, marker_response};
 use xoff_wire::units::MacAddr;

@@ -1,5 +1,3 @@
-//! Fuzz target: parses any frame as IGMP, MLD or PIM.
-
 use xoff_wire::Header;
 use xoff_wire::multicast::{MembershipError, Message, QUERY_LEN, Role, is_group, parse, role};
 use xoff_wire::units::MacAddr;

@@ -267,7 +267,7 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub frames: u64,
-    /// Frames that the capture missed, from its final statistics; `None` until these arrive.
+    /// Number of frames that the capture missed, from its final statistics; `None` until these arrive.
     pub missed: Option<u64>,
 }
 
@@ -305,7 +305,6 @@ impl Splitter {
     }
 }
 
-/// Content of a block that [`Writer`] wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     Begin,

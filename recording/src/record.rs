@@ -1,5 +1,4 @@
-//! Records at the boundary between driver and dataplane: calls of the driver, answers of the dataplane, and its requests to the frame
-//! store.
+//! Records of calls and answers at the boundary between driver and dataplane.
 
 use xoff_dataplane::forward::MemberState;
 use xoff_flow_control::drop_reason::DropReason;

@@ -32,7 +32,6 @@ pub enum Ending {
     Settings,
     Policy,
     Routes,
-    /// The file could not be written.
     Unwritten,
 }
 

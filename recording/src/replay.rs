@@ -21,8 +21,7 @@ const FRAME_MAX: u32 = 16 << 10;
 pub enum Outcome {
     Identical {
         calls: u64,
-        /// Number of received and sent frames.
-        frames: u64,
+            frames: u64,
     },
     Differs(Box<Difference>),
 }

@@ -1,5 +1,3 @@
-//! Ring of bytes between a worker, which records, and the thread that writes the file.
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

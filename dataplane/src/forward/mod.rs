@@ -46,7 +46,7 @@ pub(crate) enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forwarding {
     pub decision: Decision,
-    /// VLAN of the frame; 0 if no VLAN admitted it.
+    /// VLAN of the frame; 0 if the port admits it to no VLAN.
     pub vid: u16,
     /// True if further frames with the same header are forwarded identically and teach the bridge no address, until the time or
     /// the bridge's state changes.

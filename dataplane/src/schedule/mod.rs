@@ -1,5 +1,5 @@
-//! Scheduling of a port's classes: strict classes first, the highest first. The others share the line in proportion to
-//! their weights, by deficit round robin (802.1Qaz ETS).
+//! Scheduling of a port's classes: strict classes first, from the highest down. The others share the line in
+//! proportion to their weights, by deficit round robin (802.1Qaz ETS).
 //!
 //! Frame lengths are not known in advance: a class may exceed its deficit by one frame, then waits until the deficit is
 //! positive again.

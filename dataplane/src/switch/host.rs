@@ -16,7 +16,7 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a frame of the host by `site`; `port` counts it: the routed port or, for a VLAN, any port of this worker.
+    /// Sends a frame of the host by `site`, and counts it at `port`: the routed port or, for a VLAN, any port of this worker.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }

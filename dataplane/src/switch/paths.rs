@@ -1,8 +1,8 @@
 //! Choice of the group member by which a frame leaves ([`crate::forward::WeightedPaths`]).
 //!
-//! In a group that spreads by flow, a frame waits until its flow's member has queue space. In other groups, frames avoid full
-//! and closed members (no link, or watchdog) if possible, and a waiting frame chooses again. The known queue lengths of another
-//! worker lack frames on their way to it.
+//! In a group that spreads by flow, a frame waits until its flow's member has queue space. In other groups, frames avoid members
+//! that are full or closed (by link loss or the watchdog) if possible, and a waiting frame chooses again. Queue lengths known of
+//! another worker lack frames on their way to it.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::PathHash;

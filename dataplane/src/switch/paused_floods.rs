@@ -1,8 +1,8 @@
-//! Limits floods to ports at a standstill, where the peer pauses a class nearly all the time ([`Standstill`]).
+//! Limits for floods to a port at a standstill, whose peer pauses a class nearly all the time ([`Standstill`]).
 //!
 //! A flood counts at its ingress until its last copy has left, so one such port could pause all senders. Hence its floods may
 //! fill only 1 / [`PARTS`] of their ingress queue's XON threshold and, if the policy uses egress lengths, of the egress XON
-//! threshold. Each sample drops queued floods beyond these limits; further ones are not queued ([`DropReason::FloodPaused`]).
+//! threshold. Each sample drops queued floods beyond these limits; further floods are not queued ([`DropReason::FloodPaused`]).
 //!
 //! * All floods of the ingress port count, even to unpaused ports, because the switch does not record where copies of a flood
 //!   remain.

@@ -77,7 +77,7 @@ fn idle_port_sends_at_most_commit_limit_at_once() {
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
-/// Returns the transmission time, relative to that at 200 Mb/s, of a switch that runs only once in 2 ms.
+/// Returns how long a switch that runs only once in 2 ms transmits, relative to transmission at 200 Mb/s.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
@@ -106,7 +106,7 @@ fn port_burst_lets_stalled_switch_reach_line_rate() {
     assert!(half >= 1.8, "{half}");
 }
 
-/// Returns the transmission time, relative to that at line rate, if senders obey pauses 500 us late.
+/// Returns how long a switch transmits if senders obey pauses 500 us late, relative to transmission at line rate.
 fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     const LATE: Nanos = Nanos::from_micros(500);
     let late = Link { peer_response: LATE, ..LINK };

@@ -1,5 +1,3 @@
-//! Filters of traffic control: BPF programs that classify, drop or redirect frames.
-
 use netlink_packet_core::NLM_F_CREATE;
 
 use super::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
