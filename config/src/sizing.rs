@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn tx_ring_holds_commit_bytes_as_smallest_frames() {
+    fn tx_ring_holds_commit_limit_in_smallest_frames() {
         let line = line(1_000, Nanos::ZERO);
         assert_eq!(
             line.transmit_frames(64),

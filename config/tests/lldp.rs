@@ -30,7 +30,7 @@ fn lldp_and_dcbx_are_on_by_default() {
 }
 
 #[test] // proves: lldp
-fn lldp_of_kernel_without_host_interface_is_refused() {
+fn key_lldp_set_to_kernel_needs_host_interface() {
     let kernel = "lldp = \"kernel\"\n";
     assert_eq!(port(&format!("{kernel}routed = true\n")).lldp, Lldp::Kernel);
     let bridged = message(kernel);

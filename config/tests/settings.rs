@@ -329,7 +329,7 @@ fn configuration_sets_sizes_of_ofc_tables() {
 }
 
 #[test]
-fn ofc_without_ofc_peer_causes_note() {
+fn policy_ofc_without_any_ofc_peer_causes_note() {
     let notes = |policy: &str, peer: &str| {
         let notes = two_ports(&format!("[switch]\npolicy = {policy}\n"), peer).notes.into_iter();
         let of_peers = notes.filter(|note| note.message.contains("no port has `ofc_peer`"));

@@ -31,7 +31,6 @@ const ROOM: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEvent {
-    /// The number of a device's queues changed.
     Changed { ifindex: u32, rx_queues: u32 },
     /// Notifications were lost, so the queues of any device may have changed.
     Missed,

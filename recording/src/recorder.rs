@@ -63,7 +63,6 @@ impl Ending {
     }
 }
 
-/// Destination of records, such as a ring.
 pub trait Sink {
     /// Accepts a record. Returns false if there is no space; then no record may follow.
     fn put(&mut self, record: &[u8]) -> bool;

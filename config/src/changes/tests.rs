@@ -292,7 +292,7 @@ fn reload_keeps_size_of_shared_pool_if_file_gives_none() {
 }
 
 #[test]
-fn added_port_runs_on_worker_that_file_lists_it_for() {
+fn added_port_may_run_on_existing_worker_without_restart() {
     let two = |ports: &str| {
         let workers = format!("[switch]\nworkers = [{{ ports = [\"a\"] }}, {{ ports = {ports} }}]");
         spare(2).replacen("[switch]", &workers, 1)

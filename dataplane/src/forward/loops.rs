@@ -86,7 +86,7 @@ impl Moves {
         }
     }
 
-    /// Returns the addresses that moved to the higher port or, if these are several as in a failover, those that moved to the
+    /// Returns the addresses that moved to the higher port. If several did, as in a failover, returns those that moved to the
     /// lower port.
     fn movers(&self) -> Movers {
         let [there, back] = self.macs;

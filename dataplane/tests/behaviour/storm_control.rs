@@ -34,7 +34,7 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
 /// The burst is 10 ms at 100 Mb/s, or 125,000 bytes. The flood may then send a tenth of the gigabit line, and one frame
 /// that starts at zero credit.
 #[test]
-fn storm_control_passes_burst_then_rate() {
+fn storm_control_passes_burst_then_frames_at_limited_rate() {
     const FRAMES: u64 = 4_000;
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
     let came = flood(&mut star, MacAddr::BROADCAST, FRAMES);

@@ -13,8 +13,8 @@ const NOW: Nanos = Nanos::from_micros(1);
 const SLOTS: u32 = 40;
 const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
-/// Hands over two frames for each member, then calls `event`. Returns the frames that each member sent, and how many
-/// were lost with a link.
+/// Hands over two frames for each member, then calls `event`. Returns the number of frames that each member sent,
+/// and of frames that a lost link dropped.
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {
