@@ -31,7 +31,10 @@ const ROOM: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEvent {
-    Changed { ifindex: u32, rx_queues: u32 },
+    Changed {
+        ifindex: u32,
+        rx_queues: u32,
+    },
     /// Notifications were lost, so the queues of any device may have changed.
     Missed,
 }

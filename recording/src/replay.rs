@@ -19,10 +19,7 @@ const FRAME_MAX: u32 = 16 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Identical {
-        calls: u64,
-            frames: u64,
-    },
+    Identical { calls: u64, frames: u64 },
     Differs(Box<Difference>),
 }
 
