@@ -22,7 +22,7 @@ fn simulated_experiment_refuses_unsupported_options() {
             "RoCE with DCQCN, which reacts to ECN marks, is available in scenarios of `xoff sim`",
         ),
         (&["incast", "--speed", "10G"], "the speed must be 5M to 1G without --simulated"),
-        (&["incast", "--simulated", "--stall", "0", "--speed", "10G"], "or with --stall, and at most 400G"),
+        (&["incast", "--simulated", "--stall", "0", "--speed", "10G"], "or up to 400G with --simulated"),
         (&["incast", "--stall", "2ms"], "--stall 2ms/1s requires --simulated"),
         (&["incast", "--simulated", "--stall", "2"], "LENGTH[/EVERY[/WAKE]]"),
     ] {

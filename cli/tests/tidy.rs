@@ -12,7 +12,7 @@ const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", 
 
 const TEST_MAX: usize = 60;
 
-/// First words of doc comments that readers cannot understand without the line before.
+/// Words that must not begin a doc comment, because they refer to the line before it.
 const RELATIVES: [&str; 26] = [
     "What",
     "Who",

@@ -6,7 +6,7 @@ use xoff_netlink::packet_route::link::LinkAttribute;
 use super::netlink::netlink;
 use super::{LabError, Namespace};
 
-/// Writes `mark` to a device. The mark of a namespace is at its loopback device.
+/// Makes `mark` the alias text of a device. To mark a namespace, mark its loopback device.
 pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), LabError> {
     let mut link = link_named(device);
     link.attributes.push(LinkAttribute::IfAlias(mark.to_owned()));

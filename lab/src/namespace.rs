@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test] // proves: lab-lifecycle
-    fn namespace_error_for_refused_thread_names_limit_to_raise() {
+    fn error_for_refused_namespace_thread_suggests_a_higher_limit() {
         let lab = Lab::new();
         let namespace = lab.namespace("lab-e").unwrap();
         let read = |namespace: &Namespace| namespace.try_run(|| fs::read_to_string("/proc/thread-self/comm"));

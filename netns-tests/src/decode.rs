@@ -34,7 +34,7 @@ fn read(mut command: Command, frame: &[u8], fields: &[&str]) -> Vec<String> {
     line.trim_end_matches('\n').split('|').map(str::to_owned).collect()
 }
 
-/// Returns a frame's layers and fields by scapy: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
+/// Returns a frame's layers and fields as scapy decodes them: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
 #[must_use]
 pub fn scapy(frame: &[u8]) -> Value {
     const SCRIPT: &str = r#"

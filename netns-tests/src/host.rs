@@ -21,8 +21,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes for which each host has a socket, because the kernel counts frames without a socket as dropped. After a tag, the inner
-/// EtherType counts.
+/// EtherTypes for which each host has a socket, because the kernel counts frames without a socket as dropped. In tagged frames, the kernel
+/// compares the EtherType after the tag.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {

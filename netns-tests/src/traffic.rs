@@ -19,7 +19,7 @@ use crate::{Host, stall};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time without arrivals after which missing frames count as lost.
 const QUIET: Duration = Duration::from_secs(1);
-/// Number of frames in a host's ring: half a second at 200 Mb/s.
+/// Number of frames that a host's ring holds: those of half a second at 200 Mb/s.
 const RING: u32 = 8192;
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
@@ -53,7 +53,7 @@ impl<'a> Traffic<'a> {
         self.source(host, &[])
     }
 
-    /// Adds a sender of `streams` in the syntax of `xoff traffic`, each with a count.
+    /// Adds a sender of `streams` in the syntax of `xoff traffic`. Each stream needs a `count`.
     #[must_use]
     pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chaos_progress_shows_number_of_runs_event_rate_and_time_left() {
+    fn chaos_progress_shows_completed_runs_event_rate_and_time_left() {
         let line = progress(250, 1_000, 20_000_000, Duration::from_secs(10));
         assert_eq!(line, "250 of 1000 runs, 2.00 million events a second, 30 s left");
     }

@@ -220,7 +220,7 @@ fn line(args: &Args) -> miette::Result<Line> {
         Some(rate) if of_hardware => Ok(Line::simulated(rate)),
         Some(rate) if !LINES.contains(&rate) => Err(miette!(
             help = "give a lower speed, or --simulated without --stall",
-            "the speed must be 5M to 1G without --simulated or with --stall, and at most 400G with --simulated alone"
+            "the speed must be 5M to 1G, or up to 400G with --simulated and without --stall"
         )),
         None if of_hardware => Ok(Line::simulated(SIMULATED_LINE)),
         rate if args.simulated => Ok(Line::simulated_machine(rate.unwrap_or(SIMULATED_LINE))),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn experiment_list_refuses_options_of_runs() {
+    fn experiment_list_refuses_options_that_only_runs_accept() {
         for options in [&["--routed"][..], &["--json"]] {
             assert!(no_run(&parse(&[&["list"], options].concat()).unwrap()).is_ok());
         }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test] // proves: own-policy, experiments
-    fn unsupported_policy_is_refused_before_start() {
+    fn policy_unsupported_by_experiment_is_refused_before_start() {
         let of = |experiment, names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             let policies = policies(Experiment::find(experiment).unwrap(), &names, None)?;
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(line(&["incast", "--simulated", "--speed", "400G"]).unwrap(), Line::simulated(fast));
         assert_eq!(line(&["incast", "--simulated"]).unwrap(), Line::simulated(SIMULATED_LINE));
         let refused = line(&["incast", "--speed", "10G"]).unwrap_err();
-        assert!(refused.to_string().contains("5M to 1G without --simulated or with --stall"), "{refused}");
+        assert!(refused.to_string().contains("5M to 1G, or up to 400G with --simulated"), "{refused}");
     }
 
     #[test] // proves: experiment-parity

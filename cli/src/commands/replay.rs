@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test] // proves: recording
-    fn replay_prints_identical_or_first_difference() {
+    fn replay_reports_identical_runs_or_their_first_difference() {
         let identical = Outcome::Identical { calls: 7, frames: 3 };
         let all = description(identical.clone(), None, Ending::Stopped, true);
         assert_eq!(all, "identical: 7 calls, 3 frames, and all counters\n");

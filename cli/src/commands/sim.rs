@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test] // proves: sim-results
-    fn sim_mean_accepts_column_conditions_and_statistic() {
+    fn sim_mean_accepts_a_column_with_conditions_and_statistic() {
         let arguments =
             ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
         let Some(SimCommand::Mean(args)) = parse(&arguments).expect("valid arguments are refused").command

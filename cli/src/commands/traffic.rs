@@ -218,7 +218,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 }
 
 /// Time after a run for which further signals are ignored.
-/// Terminal and wrapper program may each send one.
+/// Terminal and wrapper program may each send a signal.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
 /// Signal handlers.
@@ -242,7 +242,7 @@ impl Signals {
 
     /// Ends the run.
     ///
-    /// After [`SIGNALS_LATE`], a signal ends the process, whose report to an unread pipe may block.
+    /// After [`SIGNALS_LATE`], a signal ends the process, which may hang while it writes its report to an unread pipe.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -9,7 +9,7 @@ use xoff_xdp::Share;
 use super::{End, Link, Network, SwitchNode};
 use crate::line::{Impairment, LineSettings};
 
-/// Sum of delay and jitter for which every delay line has memory, even if its own sum is less.
+/// Every delay line has memory for at least this sum of delay and jitter.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
@@ -161,7 +161,7 @@ fn delay_max(link: &Link) -> Nanos {
     longest.unwrap_or_default().max(DELAY_LEAST)
 }
 
-/// Returns the memory that a delay line needs for its longest delay plus a stall, and its maximum bytes per direction.
+/// Returns the memory that a delay line needs for its longest delay plus a stall, and the maximum bytes on it in each direction.
 fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     let stall = config.shell.stall_budget;
     let span = delay_max(link).after(stall).after(Nanos(stall.0 / 4));

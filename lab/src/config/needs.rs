@@ -8,7 +8,7 @@ use super::Network;
 /// Memory budgeted for an agent and its guard; 4.5 MiB were measured.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Remedy for missing memory. A lab with delay lines names a smaller `delay` instead, because delays set its cable lengths.
+/// Setting to reduce if memory is missing. If the lab has delay lines, the error names `delay` instead, because it sets the cable lengths.
 const CABLE: &str = "the default `cable` of each port";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -71,8 +71,8 @@ impl Network {
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Limits the pause refresh interval at ports of slowed links to that of the running network `like`: pauses are shorter until the peer
-    /// knows the lower speed.
+    /// Limits the pause refresh interval at ports of slowed links to that of the running network `like`: until the peer knows the lower
+    /// speed, its quanta, and so its pauses, are shorter.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

@@ -219,7 +219,7 @@ impl Wiring {
                     None => {
                         let numbered = (2..).map(|number| format!("{far:.11}-{number}"));
                         let mut names = std::iter::once(far.to_owned()).chain(numbered);
-                        names.find(|name| find(name).is_none()).expect("a numbered name must be free")
+                        names.find(|name| find(name).is_none()).expect("some port name must be free")
                     }
                 };
                 if let Some(port) = find(&name) {

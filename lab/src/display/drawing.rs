@@ -9,7 +9,7 @@ use super::screen::{between, classes, earlier, rate, volume};
 use crate::network::NetworkStatus;
 use crate::network::links::{EndStatus, LinkStatus};
 
-/// Draws a network as SVG. Wires show rates since `before`, or totals.
+/// Draws a network as SVG. Wires show rates since `before`, or totals without `before`.
 #[must_use]
 pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);

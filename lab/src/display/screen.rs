@@ -7,7 +7,7 @@ use crate::network::{NetworkStatus, purposes};
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Returns a network's status as text, with rates since `before`, or totals.
+/// Returns a network's status as text, with rates since `before`, or totals without `before`.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);

@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(
             on_line(|it| it.lost_link_down.lossless = 1),
             Promise::NotKept,
-            "losses on a link that no command took down must count"
+            "losses on a link that no command took down must break the promise"
         );
         assert_eq!(on_line(|it| it.lost_link_down.lossy = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_line_full.lossy = 1), Promise::Kept);
@@ -381,9 +381,9 @@ mod tests {
         assert_eq!(
             at_down(0, 0, 0),
             Promise::NotKept,
-            "a loss on a link that no command took down must count"
+            "switch drops at a link that no command took down must break the promise"
         );
-        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "a loss beyond those of the command must count");
+        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "drops beyond the command's must break the promise");
         let restarted = |lossless_lost| {
             promise(|network| {
                 let mut status = network.switches[0].clone();

@@ -1,4 +1,4 @@
-//! Refuses a lab if an existing namespace of a host has its device, or a route that would take frames to its hosts.
+//! Refuses a lab if an existing namespace of a host already has a device of its name, or a route that would take frames to lab hosts.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -58,8 +58,8 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because a link was down. All its ports count, because a drop is counted at the
-    /// frame's ingress port.
+    /// Lossless frames that the switch at each end dropped at all its ports because a link was down: a drop is counted at the frame's
+    /// ingress port.
     pub link_down: [u64; 2],
     pub line: u64,
 }
@@ -274,7 +274,7 @@ impl Wire {
         Ok(Some(format!("the link {} is still {state}: {why}", status.name())))
     }
 
-    /// Takes the link down or up. Without a delay line, sets a switch's device, because a host's device would lose its routes.
+    /// Takes the link down or up. Without a delay line, does so at a switch: a host's device that is taken down loses its routes.
     fn set_carrier(&self, up: bool) -> Result<(), Refusal> {
         let Some(line) = &self.line else {
             if self.is_host == [true; 2] {

@@ -1,5 +1,5 @@
-//! Namespaces of hosts that existed before the lab, kept open because the process that identifies a namespace may end, and its id be
-//! reused.
+//! Hosts' namespaces that existed before the lab. The lab keeps them open, because the process that identifies a namespace may end, and its
+//! id be reused.
 
 use std::fs::{self, File};
 use std::io;

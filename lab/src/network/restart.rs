@@ -218,8 +218,8 @@ fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }
 
-/// Returns the frames that each port lost by a restart: those that the new switch [missed](RunningNetwork::missed) (`now`), less those that
-/// the old switch missed (`earlier`) or received (`received`).
+/// Returns the frames that each port lost by a restart: those that the new switch [missed](RunningNetwork::missed) (`now`), minus those
+/// that the old switch missed (`earlier`) or received (`received`).
 fn lost(
     earlier: &BTreeMap<String, i64>,
     received: &BTreeMap<String, u64>,

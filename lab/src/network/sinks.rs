@@ -1,4 +1,4 @@
-//! Sockets for control frames at hosts without agent, whose kernel would count the frames as lost (`rx_dropped`).
+//! Sockets for control frames at hosts without agent. Without the sockets, the kernel would count the frames as lost (`rx_dropped`).
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -10,7 +10,7 @@ use crate::{Device, LabError};
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets that discard control frames, each of one EtherType: a socket for all would hide real losses.
+/// Sockets that discard control frames, one for each EtherType: a socket for all EtherTypes would hide real losses.
 #[derive(Debug)]
 pub(super) struct ControlSink(#[expect(dead_code, reason = "only kept open")] [Socket; ETHER_TYPES.len()]);
 

@@ -109,7 +109,7 @@ pub struct InterfaceCounters {
     pub tx_dropped: u64,
     /// Frames that the device lost on receipt, except control frames to hosts without agent.
     pub rx_dropped: u64,
-    /// Frames dropped by the device's queueing discipline, without lossy frames if an agent separates classes.
+    /// Frames dropped by the device's queueing discipline; excludes lossy frames if an agent separates classes.
     pub queue_dropped: u64,
     pub queue_dropped_lossy: u64,
 }

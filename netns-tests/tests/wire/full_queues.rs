@@ -93,7 +93,7 @@ fn ingress_count_excludes_forwarded_frames_if_so_configured() {
 
 /// The CaPFC paper calls this combination PFC_wstop.
 #[test]
-fn until_forwarded_accounting_is_lossless_with_when_full_stop() {
+fn accounting_until_forwarded_with_stop_when_full_is_lossless() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";

@@ -18,7 +18,7 @@ fn bridge(bed: &Bed, ports: usize) {
 }
 
 #[test]
-fn harness_pings_cross_kernel_bridge_without_loss() {
+fn pings_of_harness_hosts_cross_kernel_bridge_without_loss() {
     let bed = bed(2).ipv6().build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));

@@ -133,9 +133,9 @@ fn losslessness_is_broken_if_stall_loses_all_frames_of_class() {
 
 /// Frames that a stall must not lose. At 100 Mb/s, a stall of 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 + 20 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum frames without loss, with whole receive chunks: 31 more than promised, which a worker may keep outside the fill ring.
+/// Maximum number of frames without loss, with whole receive chunks: 31 above the promise, because a worker may keep 31 chunks to itself.
 const WHOLE: u32 = PROMISED + 31;
-/// Maximum frames without loss, with small receive chunks: one more for each 512 bytes of the promised frames.
+/// Maximum number of frames without loss, with small receive chunks: another one for each 512 bytes of the promised frames.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 #[test] // proves: memory, headroom

@@ -125,7 +125,7 @@ fn all_hosts_of_a_lab_with_64_hosts_reach_each_other() {
 }
 
 #[test] // proves: lab-file
-fn error_of_too_large_lab_names_a_key_to_change() {
+fn error_about_too_large_lab_suggests_a_key_to_change() {
     let workspace = Workspace::new();
     let switch = |number: u8| format!("[[switch]]\nname = \"s{number}\"\nhosts = 64\n");
     let switches: String = (0..16).map(switch).collect();

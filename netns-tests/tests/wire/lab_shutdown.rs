@@ -88,7 +88,7 @@ fn lab_fails_if_queues_of_an_agent_were_tampered_with() {
 }
 
 #[test]
-fn error_about_stopped_lab_names_its_process() {
+fn error_about_stopped_lab_contains_id_of_its_process() {
     let workspace = Workspace::new();
     let file = workspace.file("halted", FIVE_LINES);
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo; exec sleep 1000"]);

@@ -282,7 +282,7 @@ fn willing_port_adopts_pfc_classes_of_its_neighbor() {
 }
 
 #[test] // proves: lldp, configuration
-fn lldp_neighbors_in_a_flood_are_bounded_and_counted() {
+fn flood_of_lldp_neighbors_is_limited_and_counted() {
     let bed = bed(1).build();
     let switch = bed.start(&bed.config("lldp = true\nspeed = \"100M\""));
     let host = bed.host(1);

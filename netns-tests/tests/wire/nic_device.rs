@@ -32,7 +32,7 @@ fn pause(wire: &Wire, agent: &Agent) {
 }
 
 #[test] // proves: host-service
-fn xdp_program_at_host_is_reported_until_agent_gets_a_pause() {
+fn xdp_program_at_host_is_a_fault_until_agent_gets_a_pause() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SPEED);
     let directory = tempfile::tempdir().unwrap();

@@ -96,7 +96,7 @@ fn next_agent_restores_device_of_killed_agent_and_guard() {
 }
 
 #[test]
-fn nic_restore_resumes_class_and_keeps_changes_after_the_kill() {
+fn nic_restore_resumes_class_and_keeps_changes_made_after_kill() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start(SLOW);

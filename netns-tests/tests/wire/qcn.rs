@@ -8,7 +8,7 @@ use xoff_wire::{CnTag, Header, Tci};
 
 use crate::{PATIENT, bed, frame};
 
-/// Settings with a set point far below XOFF, and a sample after about ten frames.
+/// Settings of congestion points whose set point is far below XOFF.
 const POINTS: &str = "set_point = \"30KB\"\nsample_every = \"40KB\"\nframes_per_cnm = 20\n";
 const XOFF: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"300KB\"";
 const FRAMES: u64 = 12_000;
@@ -166,8 +166,8 @@ fn wireshark_dissector_flags_malformed_cnms_and_flow_lists() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // Malformed lists: cut off, a pause without its class in the vector, a second class in the vector, no flow, flows to resume
-    // beside a pause.
+    // Malformed flow lists: the last byte is missing; the class vector lacks the class of the pause; it has a second class; the list has no
+    // flow; it pauses some flows and resumes others.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

@@ -200,7 +200,7 @@ fn packets_above_the_mtu_are_fragmented_or_refused() {
 }
 
 #[test] // proves: routing
-fn router_obeys_mtu_of_a_route_below_interface_mtu() {
+fn router_obeys_route_mtu_that_is_below_interface_mtu() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     for address in ["172.20.0.9/32", "fd16:20::9/128 nodad"] {

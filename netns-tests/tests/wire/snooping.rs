@@ -66,7 +66,7 @@ fn received(bed: &Bed, to: usize, last: u32) -> Vec<u8> {
     bed.host(to).tap().all().iter().filter_map(|frame| number(&frame.bytes)).collect()
 }
 
-/// Sends a packet to each kind of group from host 1. Returns the numbers received by hosts 2 to 4.
+/// Sends numbered packets from host 1, one to each of four groups. Returns the packet numbers that hosts 2 to 4 receive.
 fn deliveries(bed: &Bed, last: u32) -> [Vec<u8>; 3] {
     let from = bed.host(1);
     (2..=4).for_each(|host| bed.host(host).tap().clear());

@@ -69,7 +69,7 @@ fn client_reaches_switch_in_other_namespace_by_socket_file() {
 }
 
 #[test] // proves: lab-lifecycle
-fn error_about_stopped_switch_names_its_process() {
+fn error_about_stopped_switch_contains_id_of_its_process() {
     let bed = bed(2).build();
     let path = socket("stopped");
     let url = format!("unix:{}", path.display());

@@ -33,7 +33,7 @@ fn examine(host: &Namespace, only: &str) -> Vec<(String, String)> {
     cases.iter().map(|case| (text(case, "verdict"), text(case, "reason"))).collect()
 }
 
-/// Returns verdict and reason of one case; repeats runs without a verdict, in which the machine stalled.
+/// Returns verdict and reason of one test case; repeats runs in which stalls of the machine prevented a verdict.
 fn verdict(host: &Namespace, case: &str) -> (String, String) {
     let mut runs = (0..5).map(|_| examine(host, case).swap_remove(0));
     runs.find(|(verdict, _)| verdict != "cannot-tell").unwrap_or_default()

@@ -52,9 +52,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that are equal except in the columns `folded`.
-    ///
-    /// There `joins` must accept the cells of consecutive rows.
+    /// Merges rows that are equal except in the columns `folded`, where `joins` must accept the cells of consecutive rows.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {

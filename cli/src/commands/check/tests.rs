@@ -206,7 +206,7 @@ fn documented() -> BTreeSet<(&'static str, &'static str)> {
 }
 
 #[test] // proves: check
-fn check_json_changes_with_every_documented_key() {
+fn every_documented_key_changes_json_of_xoff_check() {
     let mut shown = BTreeSet::new();
     for &(heading, before, lines) in KEYS {
         let without = view_of(before);

@@ -49,8 +49,8 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps (key in PORT_QOS_MAP, table) that must be identities.
-/// Each class of xoff has its own queue, buffer and PFC priority.
+/// Maps, each as its key in PORT_QOS_MAP and its table. A map must give each number itself, because each class of xoff has its own queue,
+/// buffer and PFC priority.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
@@ -89,11 +89,11 @@ impl<'a> Db<'a> {
         self.table(table)?.get(key)?.as_object()
     }
 
-    /// Returns the entry `name`, to which `place` refers; notes a missing entry.
+    /// Returns the entry `name`, to which `place` refers; adds a note if `table` lacks it.
     fn named(&mut self, table: &str, name: &str, place: &str) -> Option<&'a Table> {
         let entry = self.entry(table, name);
         if entry.is_none() {
-            self.note(format!("{table} {name}, to which {place} refers: the table does not have it"));
+            self.note(format!("{table} {name}, to which {place} refers: {table} has no such entry"));
         }
         entry
     }
@@ -111,7 +111,7 @@ impl<'a> Db<'a> {
         self.table(table)?.iter().find(|(key, _)| is_of_class(key).is_some())?.1.as_object()
     }
 
-    /// Notes keys that name a port missing in table PORT, or no class from 0 to 7.
+    /// Adds a note for each key that names a port missing in table PORT, or a class other than 0 to 7.
     fn note_foreign_keys(&mut self) {
         let ports: BTreeSet<&str> =
             self.table("PORT").into_iter().flat_map(Map::keys).map(String::as_str).collect();

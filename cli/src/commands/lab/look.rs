@@ -52,10 +52,8 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns node and command of a capture on `link`.
-///
-/// The command is `xoff capture` if `link` names a switch port or joins two switches (then at the first), else `tcpdump`
-/// at the link's host.
+/// Returns the node and the command that capture `link`: `xoff capture` at the switch whose port `link` names, or at the first switch of a
+/// link between two; else `tcpdump` at the link's host.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,

@@ -101,11 +101,11 @@ fn shadow_requests(shadow: &ShadowStatus) -> String {
     match (shadow.flows, shadow.rate) {
         (Some(flows), _) if flows.pauses > 0 => {
             let now = if flows.requested > 0 {
-                format!(", NOW {}", grouped(flows.requested))
+                format!(", NOW {} flows", grouped(flows.requested))
             } else {
                 String::new()
             };
-            format!("{} flows paused in {} pauses{now}", grouped(flows.flow_pauses), grouped(flows.pauses))
+            format!("pause of {} flows ({} requests){now}", grouped(flows.flow_pauses), grouped(flows.pauses))
         }
         (_, Some(rate)) if rate.changes > 0 => {
             let text = |rate: u64| scaled(rate as f64, "b/s");

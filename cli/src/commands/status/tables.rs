@@ -11,7 +11,7 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// Returns a switch's status as text, with traffic as rates since `before`, or as totals.
+/// Returns a switch's status as text, with traffic as rates since `before`, or as totals without `before`.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
@@ -318,7 +318,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn status_shows_totals_pauses_drops_headroom() {
+    fn status_prints_totals_pauses_drops_and_headroom() {
         let text = render(&status(), None);
         line(
             &text,
@@ -340,7 +340,7 @@ pub(super) mod tests {
         );
         line(&text, &["policies: class 3 pfc"]);
         line(&text, &["left", "capfc-stop-max", "1 x, 500.0 ms", "2, first after"]);
-        line(&text, &["left", "ofc", "12 flows paused in 3 pauses, NOW 4"]);
+        line(&text, &["left", "ofc", "pause of 12 flows (3 requests), NOW 4 flows"]);
         line(&text, &["left", "gfc", "5 rates, lowest 250 Mb/s, NOW 500 Mb/s"]);
         assert!(class.contains("hairpin 3") && class.contains("headroom_exhausted 1"), "{class}");
         line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);

@@ -5,7 +5,7 @@ fn with(keys: &str) -> String {
 }
 
 #[test]
-fn automatic_ofc_peer_of_lab_port_requires_lldp() {
+fn lab_port_with_ofc_peer_auto_requires_lldp() {
     let auto = "ofc_peer = \"auto\"";
     assert_only(&with(auto), 9, &["LLDP is off", "write lldp = true"]);
     assert!(read(&with(&format!("{auto}\nlldp = true"))).is_ok());

@@ -26,7 +26,7 @@ fn duration_option_is_refused_if_experiment_ends_by_itself() {
 }
 
 #[test]
-fn unknown_experiment_lists_valid_names() {
+fn error_about_unknown_experiment_lists_valid_names() {
     let run = experiment(&["incats"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));
     let message = String::from_utf8_lossy(&run.stderr);

@@ -84,7 +84,7 @@ fn lossless_frames_beyond_punt_limit_count_as_lost() {
 }
 
 #[test] // proves: route-mirror
-fn switch_forwards_to_fixed_neighbours_and_keeps_entries() {
+fn switch_forwards_to_fixed_neighbours_and_keeps_their_entries() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     ip(fabric.host(2).namespace(), "address add 172.16.2.63/24 dev eth0"); // the other stations answer no ARP

@@ -69,7 +69,7 @@ fn facts(class: &ClassStatus) -> Vec<String> {
     if let Some(flows) = class.flows.filter(|flows| flows.requests.requested + flows.paused > 0) {
         let (requested, paused) = (grouped(flows.requests.requested), grouped(flows.paused));
         facts.push(format!(
-            "class {number}: {requested} flows requested to pause, {paused} paused by the peer"
+            "class {number}: the peer is asked to pause {requested} flows, and itself pauses {paused}"
         ));
     }
     for (what, rate) in [

@@ -183,7 +183,7 @@ fn text_view_scrolls_in_both_axes_up_to_its_ends() {
 }
 
 #[test]
-fn screen_keeps_last_rows_of_switch_that_does_not_reply() {
+fn screen_keeps_latest_rows_of_switch_that_does_not_reply() {
     let (now, before) = switch(2);
     let mut screen = screen(now, Some(before));
     screen.take(Err(StatusError::None("/run/xoff")));
