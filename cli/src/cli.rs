@@ -70,8 +70,7 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Returns the signals that end a command: SIGINT, SIGTERM and SIGHUP.
-/// SIGHUP is not among them if the parent ignored it, as `nohup` does.
+/// Returns the signals that end a command: SIGINT, SIGTERM and, unless the parent ignored it as `nohup` does, SIGHUP.
 #[must_use]
 pub fn ending_signals() -> Vec<c_int> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -277,7 +277,7 @@ fn check_prints_pipeline_and_note_about_halts() {
 }
 
 #[test]
-fn check_json_parts_of_headroom_and_memory_add_up_to_totals() {
+fn headroom_and_memory_parts_in_check_json_add_up_to_totals() {
     let output = check(&example("minimal.toml"), &["--json"]);
     assert!(output.status.success());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -406,7 +406,7 @@ fn check_refuses_invalid_router_namespace_of_this_machine() {
 }
 
 #[test]
-fn check_error_names_missing_configuration_file() {
+fn check_error_shows_path_of_missing_configuration_file() {
     let output = check(Path::new("/nowhere/xoff.toml"), &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));

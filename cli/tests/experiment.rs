@@ -21,7 +21,7 @@ fn simulated_experiment_refuses_unsupported_options() {
             &["ecn", "--simulated"],
             "RoCE with DCQCN, which reacts to ECN marks, is available in scenarios of `xoff sim`",
         ),
-        (&["incast", "--speed", "10G"], "the speed must be 5M to 1G without --simulated"),
+        (&["incast", "--speed", "10G"], "the speed must be 5M to 1G, or up to 400G with --simulated"),
         (&["incast", "--simulated", "--stall", "0", "--speed", "10G"], "or up to 400G with --simulated"),
         (&["incast", "--stall", "2ms"], "--stall 2ms/1s requires --simulated"),
         (&["incast", "--simulated", "--stall", "2"], "LENGTH[/EVERY[/WAKE]]"),

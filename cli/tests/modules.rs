@@ -242,7 +242,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Returns the modules that are part of a dependency cycle, or of a path from one cycle to another.
+/// Returns the modules on dependency cycles, and on paths from one cycle to another.
 fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

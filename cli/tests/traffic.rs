@@ -191,7 +191,7 @@ fn flows_with_given_size_run_to_completion() {
 }
 
 /// Sends classes 3 and 4 after a pause of class 3; returns the number of sent frames of each. At 10 Mb/s the longest
-/// pause lasts 3.3 s, longer than any stall.
+/// pause lasts 3.3 s, longer than any stall of the machine.
 fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
     let pair = pair(1500);
     let options = HostOptions { obedience, duration: Some(duration), ..options(10) };
@@ -333,7 +333,7 @@ fn later_signal_ends_command_blocked_on_unread_report() {
 }
 
 #[test]
-fn expect_lossless_sets_exit_code_of_traffic_host() {
+fn option_expect_lossless_sets_exit_code_of_traffic_host() {
     let pair = pair(1500);
     let mut sink = xoff(&pair.b, &["--device", "eth0", "--linger", "1s", "--json", "--expect-lossless=3"]);
     wait_until_ready(&mut sink);

@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(namespace.read_file(Path::new("/var/tmp/lab-d")).unwrap(), "third\n");
         assert!(
             !place.exists() && !Path::new("/var/tmp/lab-d").exists(),
-            "private files must be invisible outside"
+            "private files of a namespace must be invisible outside it"
         );
     }
 

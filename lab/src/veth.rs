@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn veth_error_names_device_pair_whose_name_is_taken() {
+    fn veth_error_shows_device_pair_whose_name_is_taken() {
         let mut lab = Lab::new();
         let (a, b) = pair(&mut lab, &VethOptions::default());
         let again = lab.veth(a.namespace().end("p1"), b.namespace().end("e"), &VethOptions::default());

@@ -43,7 +43,7 @@ impl Plan {
         self
     }
 
-    /// Adds IPv6. Taps then also capture group membership reports.
+    /// Adds IPv6. Hosts' captures then include group membership reports.
     #[must_use]
     pub fn ipv6(mut self) -> Plan {
         self.ipv6 = true;

@@ -18,7 +18,7 @@ use xoff_wire::units::MacAddr;
 use crate::host::dies_with_us;
 use crate::{Host, PATIENCE, wait_for};
 
-/// Host under test, 10.0.0.1, connected to its peer, 10.0.0.2. Both devices are named eth0.
+/// Host under test (10.0.0.1), connected to its peer (10.0.0.2). Both devices are named eth0.
 pub struct Wire {
     binary: PathBuf,
     namespace: Namespace,

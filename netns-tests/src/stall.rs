@@ -28,8 +28,7 @@ const REPETITIONS_MAX: usize = 6;
 const STALL_BUDGET: Duration = Duration::from_millis(200);
 /// Stall budget of the switch in `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Stall that hosts in `xoff demo` and `xoff experiment` tolerate: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest
-/// line.
+/// Stall that hosts in `xoff demo` and `xoff experiment` tolerate: their rings hold 4096 frames, for 50 ms of 1 Gb/s, the fastest line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +73,6 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Returns the test run of this process: a run of nextest, or the process itself.
     fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn switch_with_lost_frames_but_no_stall_reports_no_stall() {
+    fn lost_frames_without_stall_are_not_reported_as_stall() {
         let status = |stalls: u64| -> Status {
             let spread = serde_json::json!({
                 "count": 0, "sum_nanos": 0, "p50_nanos": null, "p99_nanos": null

@@ -461,14 +461,14 @@ mod tests {
     }
 
     #[test]
-    fn expect_lossless_option_applies_to_all_or_listed_classes() {
+    fn option_expect_lossless_applies_to_all_or_listed_classes() {
         let expected = |arg| parse(&["--device", "eth0", arg]).unwrap().host.unwrap().expect_lossless;
         assert_eq!(expected("--expect-lossless"), Some(ClassSet::ALL));
         assert_eq!(expected("--expect-lossless=3,4"), Some(ClassSet(0b1_1000)));
     }
 
     #[test]
-    fn late_option_accepts_a_time_or_quanta() {
+    fn option_late_accepts_a_time_or_quanta() {
         let late = |text| {
             options(&parse(&["--device", "d", "--speed", "1G", "--late", text]).unwrap().host.unwrap())
         };

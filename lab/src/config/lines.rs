@@ -9,7 +9,7 @@ use xoff_xdp::Share;
 use super::{End, Link, Network, SwitchNode};
 use crate::line::{Impairment, LineSettings};
 
-/// Every delay line has memory for at least this sum of delay and jitter.
+/// Minimum sum of delay and jitter for which a delay line has memory.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
 const CABLE_NANOS_PER_METRE: u64 = 5;
 

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test] // proves: lab-file
-    fn lab_memory_error_names_setting_that_saves_most_memory() {
+    fn lab_memory_error_shows_setting_that_saves_most_memory() {
         let problem = |memory: u64| match read(TWO, Some(memory)) {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             other => panic!("{other:?}"),

@@ -194,7 +194,7 @@ fn delay_of_lab_link_sets_cable_length_of_both_its_ports() {
 }
 
 #[test]
-fn errors_in_link_impairments_name_allowed_values() {
+fn errors_in_link_impairments_list_allowed_values() {
     let link = "[[switch]]\nname = \"s2\"\nhosts = [\"z\"]\n[[link]]\nbetween = [\"s1\", \"s2\"]\n";
     let with = |key: &str| format!("{FIVE_LINES}{link}{key}\n");
     assert_only(&with("delay = \"51ms\""), 11, &["\"50ms\""]);
@@ -232,7 +232,7 @@ fn keys_of_one_lab_switch_override_defaults_of_all_switches() {
 }
 
 #[test]
-fn error_in_switch_settings_names_line_of_lab_file() {
+fn error_in_switch_settings_shows_line_of_lab_file() {
     assert_only(
         &format!("{FIVE_LINES}stall_bugdet = \"1ms\"\n"),
         6,

@@ -167,7 +167,7 @@ mod tests {
     use crate::network::testing::network;
 
     #[test] // proves: lab-page
-    fn lab_page_shows_drawing_tables_and_pauses() {
+    fn lab_page_shows_drawing_and_tables_and_pauses() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 2_000_000_000;
         now.switches[0].ports[0].classes[3].rx_bytes += 500_000;

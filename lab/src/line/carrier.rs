@@ -8,7 +8,7 @@ use xoff_netlink::{Conversation, Group, Notifications, link_at, set_up};
 
 use crate::{Device, LabError};
 
-/// Receive buffer for link notifications, in bytes. A loss is harmless: after it, as after a notification, the line reads all link states.
+/// Receive buffer for link notifications, in bytes. The line reads all link states after each notification, and after lost ones.
 const BUFFER: usize = 1 << 16;
 
 #[derive(Debug)]

@@ -124,8 +124,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Starts a delay line between the devices `line`, which are in a separate namespace. Their veth peers are
-    /// the nodes' devices, `nodes`.
+    /// Starts a delay line between the devices `line` in a separate namespace. Their veth peers are the nodes' devices `nodes`.
     pub fn start(line: [&Device; 2], nodes: [&Device; 2], settings: LineSettings) -> Result<Line, LabError> {
         let namespace = line[0].namespace();
         let LineSettings {

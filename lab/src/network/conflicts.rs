@@ -52,7 +52,7 @@ pub(super) fn refuse<'a>(
             if existing.devices.contains(&device) {
                 return Err(taken(host, namespace, device));
             }
-            // The lab gives a virtual machine no address.
+            // Skip virtual machines: the lab gives them no address.
             if !matches!(host.place, Place::Tap(_)) {
                 refuse_routes(network, host, interface, &existing.routes)?;
             }
@@ -131,7 +131,7 @@ fn first_taking<'a>(
     let specific = routes.iter().filter(|route| route.to.1 >= own.1);
     let taking = specific.filter_map(|route| {
         let taken = addresses.iter().filter(|address| contains(route.to, **address));
-        // Prefer another host's address to the host's own: frames to that host would be misdirected.
+        // Report another host's address before the host's own: frames to that host would be misdirected.
         Some((route, taken.max_by_key(|address| **address != own.0)?))
     });
     taking.min_by_key(|(route, _)| route.to.1)

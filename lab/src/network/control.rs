@@ -36,14 +36,14 @@ pub enum Request {
     Reload {
         dry_run: bool,
     },
-    /// Changes the link with this index in the status. The reply is a list of warnings or a
+    /// Changes the link with this index in `NetworkStatus::links`. The reply is a list of warnings or a
     /// [`Refusal`](super::links::Refusal).
     Link(usize, LinkChange),
     Restart(RestartRequest),
     Down,
 }
 
-/// Request to restart a node. The reply is a [`Restart`](super::view::Restart) or a [`Refusal`](super::links::Refusal).
+/// Request whose reply is a [`Restart`](super::view::Restart) or a [`Refusal`](super::links::Refusal).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartRequest {
     pub node: String,

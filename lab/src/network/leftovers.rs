@@ -102,8 +102,8 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends the processes in `namespaces`, except those in `spared` and own children; returns how many it found. The caller must keep the
-/// namespaces open.
+/// Ends the processes in `namespaces`, except those in `spared` and children of this process; returns how many it found. The caller must
+/// keep the namespaces open.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
         let mut all = processes();

@@ -116,8 +116,7 @@ pub fn names(links: &[LinkStatus]) -> Vec<String> {
     links.iter().map(|link| if is_shared(link) { link.name_with_port() } else { link.name() }).collect()
 }
 
-/// Returns the indices of the links named by a port, two nodes with or without ports, or a node: `s1:h1`, `h1-s1`, `s1:uplink-s2`,
-/// `h1`. Several indices mean an ambiguous name.
+/// Returns the indices of the links that `link` names, such as `s1:h1`, `h1-s1`, `s1:uplink-s2` or `h1`; several for an ambiguous name.
 #[must_use]
 pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
     let is_end = |of: &LinkStatus| of.ends.iter().any(|end| link == format!("{}:{}", end.node, end.port));

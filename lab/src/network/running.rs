@@ -76,7 +76,7 @@ impl RunningNetwork {
     /// Starts the network; gives up when `is_stopped` returns true.
     ///
     /// # Errors
-    /// Fails if a part cannot be created, or with [`NetworkError::Stopped`] after it gave up. Then no part of the network remains.
+    /// Fails with [`NetworkError::Stopped`] if it gave up, or if a part cannot be created. Then no part remains.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,

@@ -1,4 +1,4 @@
-//! Sockets for control frames at hosts without agent. Without the sockets, the kernel would count the frames as lost (`rx_dropped`).
+//! Sockets for control frames at hosts without agent: the kernel counts frames without a socket as lost (`rx_dropped`).
 
 use std::io;
 use std::os::fd::AsFd as _;

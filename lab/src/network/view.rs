@@ -138,7 +138,7 @@ pub struct Description {
 #[derive(Clone, Debug)]
 pub(super) enum SwitchState {
     Running(Arc<SwitchView>, Option<Reloads>),
-    /// Last status of a stopped switch. A view would keep the switch's sockets open.
+    /// Last status of a stopped switch, because a `SwitchView` would keep its sockets open.
     Ended(Box<Status>),
 }
 

@@ -254,7 +254,7 @@ fn capture_of_drops_contains_frames_with_drop_reasons() {
 }
 
 #[test]
-fn capture_filters_by_class_control_and_count() {
+fn capture_options_class_control_and_count_select_frames() {
     let bed = bed(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -302,7 +302,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
 }
 
 #[test]
-fn control_frame_capture_contains_rates_flow_lists_and_lldp() {
+fn capture_of_control_frames_has_flow_lists_rates_and_lldp() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"1M\"\nlossless = [3, 4]\ngfc_peer = true\nofc_peer = true");
     let config = config.switch("policy = { 3 = \"gfc\", 4 = \"ofc\" }");

@@ -99,7 +99,7 @@ fn status_commands_print_text_and_json() {
 }
 
 #[test]
-fn status_watch_obeys_keys_on_a_terminal() {
+fn status_watch_obeys_keyboard_of_a_terminal() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let mut command = Command::new("/usr/bin/python3");

@@ -456,7 +456,7 @@ fn raw_data_of_experiment_agree_with_report() {
 
 /// The pipeline forwards a frame every 143 us, although the line could carry one every 123 us.
 #[test]
-fn pipeline_rate_below_line_rate_limits_goodput() {
+fn pipeline_slower_than_the_line_limits_goodput() {
     let set = |key: &'static str| ["--set", key];
     let sets = ["pipeline.rate=7kpps", "pipeline.delay=25us", "pipeline.ingress=fifo"].map(set).concat();
     let more = [&["--speed", "100M"], &sets[..]].concat();

@@ -84,7 +84,7 @@ fn frame_dropped_by_a_device_fails_the_test() {
 }
 
 #[test]
-fn nextest_configuration_names_existing_modules() {
+fn modules_in_nextest_configuration_exist() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
     let runner = fs::read_to_string(format!("{root}../.config/nextest.toml")).unwrap();
     let named = runner.split_once("^(").unwrap().1.split_once(")::/").unwrap().0;

@@ -131,7 +131,7 @@ fn losslessness_is_broken_if_stall_loses_all_frames_of_class() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Frames that a stall must not lose. At 100 Mb/s, a stall of 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 + 20 bytes.
+/// Number of frames of 276 bytes on the line that a stall must not lose: at 100 Mb/s, 25.2 ms of stall and 5 ms of burst are 377,500 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
 /// Maximum number of frames without loss, with whole receive chunks: 31 above the promise, because a worker may keep 31 chunks to itself.
 const WHOLE: u32 = PROMISED + 31;

@@ -48,7 +48,6 @@ fn lab_leaves_existing_namespace_and_process_unchanged() {
     succeed(Command::new("ip").args(["netns", "del", &blue]));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    // New programs of host "gone" may have run outside the lab.
     let log = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{}\n{log}", text(&output.stdout));
     assert!(log.contains("NOT PROVED: the namespace of host gone (pid"), "{log}");
@@ -77,7 +76,6 @@ fn existing_namespace_with_overlapping_network_is_refused() {
     let refused = run(&workspace.file("overlap", &network), &[], "true");
     let elsewhere =
         format!("{network}ipv4 = \"192.0.2.1/24\"\n[[host]]\nname = \"h2\"\nipv4 = \"192.0.2.2/24\"\n");
-    // A second lab in the same namespace is refused while the first runs.
     let second = workspace.file("second", &elsewhere);
     let script = format!(
         "xoff lab exec h1 -- ping -4 -c 1 h2 && ! env -u XOFF_LAB {BINARY} lab run {} -- true",

@@ -208,7 +208,7 @@ fn signal_ends_lab_that_waits_for_its_agents() {
 }
 
 #[test]
-fn lab_status_names_host_without_agent() {
+fn lab_status_reports_host_without_agent() {
     let workspace = Workspace::new();
     let script = "ps -o pid=,args= --ppid $PPID | awk '/ nic --device/ { print $1; exit }' | xargs kill -KILL
                   for look in $(seq 400); do xoff lab status > /dev/null || break; sleep 0.05; done

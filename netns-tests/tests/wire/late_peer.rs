@@ -97,7 +97,7 @@ fn switch_counts_frames_lost_if_peer_obeys_too_late() {
 }
 
 #[test] // proves: peer-faults
-fn alert_names_peer_faster_than_its_port() {
+fn alert_warns_of_peer_faster_than_its_port() {
     unstalled(|| {
         let bed = bed(2).build();
         let config = bed
@@ -121,7 +121,7 @@ fn alert_names_peer_faster_than_its_port() {
 }
 
 #[test] // proves: peer-faults
-fn alert_names_host_configured_with_wrong_speed() {
+fn alert_warns_of_host_configured_with_wrong_speed() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -47,7 +47,7 @@ fn frames_to_unknown_or_aged_addresses_are_flooded() {
 }
 
 #[test]
-fn address_that_keeps_sending_does_not_age() {
+fn address_of_host_that_keeps_sending_does_not_age() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"2s\""));
     let (a, b) = (bed.host(1), bed.host(2));

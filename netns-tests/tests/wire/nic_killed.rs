@@ -63,7 +63,7 @@ fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
 }
 
 #[test]
-fn guard_restores_device_whenever_agent_is_killed() {
+fn guard_restores_device_at_whatever_moment_agent_is_killed() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
     kill_at_each_moment(kill, |wire, before, moment| {
         wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));

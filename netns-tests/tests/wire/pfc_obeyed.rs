@@ -51,7 +51,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Waits until the switch has ended the pause, then returns its duration, which is final only then.
+    /// Waits until the switch has ended the pause; returns the final duration.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

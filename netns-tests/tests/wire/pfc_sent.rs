@@ -77,7 +77,7 @@ fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
 }
 
 #[test] // proves: pause-frames
-fn pfc_frame_names_all_paused_classes() {
+fn pfc_frame_contains_all_paused_classes() {
     let (bed, switch) = start("");
     send_pfc(&bed, &switch, &[(3, u16::MAX), (4, u16::MAX)]);
     send_three(&bed, 3, 1);

@@ -61,7 +61,7 @@ fn visible_state(switch: &Switch) -> String {
 }
 
 #[test]
-fn refused_reload_names_all_reasons_for_a_restart() {
+fn refused_reload_lists_all_reasons_for_a_restart() {
     let bed = bed(2).build();
     let thresholds = lossless("100KB", "60KB");
     let switch = bed.start(&config(&bed).more(&thresholds));

@@ -90,7 +90,7 @@ fn start_with_http_address_in_use_is_refused() {
 }
 
 #[test]
-fn start_without_privileges_names_the_missing_ones() {
+fn start_without_privileges_reports_the_missing_ones() {
     let bed = bed(2).build();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -118,7 +118,7 @@ fn start_without_privileges_names_the_missing_ones() {
 }
 
 #[test]
-fn failed_start_names_all_errors_of_configuration() {
+fn failed_start_reports_all_errors_of_configuration() {
     let bed = bed(2).build();
     let config = bed
         .config("sped = \"1G\"")
@@ -141,7 +141,7 @@ fn failed_start_names_all_errors_of_configuration() {
 }
 
 #[test]
-fn failed_start_names_missing_configuration_file() {
+fn failed_start_reports_missing_configuration_file() {
     let bed = bed(1).build();
     let mut command = Command::new(BINARY);
     let output = bed.namespace().output(command.args(["run", "nosuch.toml"])).unwrap();

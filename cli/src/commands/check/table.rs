@@ -10,8 +10,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys`. If a value is
-    /// itself an object, each of its keys gets a column.
+    /// Creates a row for each object, and a column for each of the space-separated `keys`, or for each key of a value that is an object.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {

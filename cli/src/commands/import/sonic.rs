@@ -49,8 +49,8 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps, each as its key in PORT_QOS_MAP and its table. A map must give each number itself, because each class of xoff has its own queue,
-/// buffer and PFC priority.
+/// Maps, each as its key in PORT_QOS_MAP and its table. Each must map every number to itself, because each class of xoff has its own
+/// queue, buffer and PFC priority.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
@@ -347,7 +347,7 @@ impl<'a> Db<'a> {
 
     /// Returns a map from DSCP or PCP values to classes as TOML, without entries equal to `default`.
     ///
-    /// Missing values get class 0, as in SONiC, and so do values whose class is no number from 0 to 7.
+    /// Values without a valid class (0 to 7) get class 0, as missing values do in SONiC.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.named(table, map, "PORT_QOS_MAP")?;
         for key in entries.keys().filter(|key| !is_code(key, codes)) {

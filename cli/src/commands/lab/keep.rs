@@ -136,7 +136,7 @@ pub(super) fn run(
     let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
     let tell = kept.tell.clone();
     spawn(move || {
-        // Leave the ended process as a zombie (WNOWAIT): no other process must get its PID.
+        // Leave the ended process as a zombie (WNOWAIT), so that signals to its PID reach no other process.
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let _ = tell.send(Event::Ended); // fails if the receiver is gone
     })?;

@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_view_names_switch_that_sent_flow_lists() {
+    fn causes_view_shows_switch_that_sent_flow_lists() {
         let mut status = tables::tests::status();
         for class in status.ports.iter_mut().flat_map(|port| &mut port.classes) {
             (class.pause_sent.now, class.pause_received.now, class.flows) = (false, false, None);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test] // proves: peer-faults
-    fn status_names_peer_that_exceeds_declared_behaviour() {
+    fn status_warns_of_peer_that_exceeds_declared_behaviour() {
         let mut status = status();
         assert!(!render(&status, None).contains("PEER"));
         status.ports[0].peer.too_fast = true;

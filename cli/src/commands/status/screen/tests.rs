@@ -103,7 +103,7 @@ fn narrow_terminal_shortens_port_names_but_no_numbers() {
 }
 
 #[test]
-fn keys_scroll_table_and_open_and_close_port_screen() {
+fn keyboard_scrolls_table_and_opens_and_closes_port_screen() {
     let (now, before) = switch(64);
     let mut screen = screen(now, Some(before));
     let has = |lines: &[String], name: &str| lines.iter().any(|line| line.starts_with(&format!("{name} ")));
@@ -127,7 +127,7 @@ fn keys_scroll_table_and_open_and_close_port_screen() {
 }
 
 #[test]
-fn keys_select_congested_ports_and_classes() {
+fn keyboard_selects_congested_ports_and_classes() {
     let (mut now, before) = switch(4);
     now.ports[2].classes[3].pause_received.now = true;
     let mut screen = screen(now, Some(before));
