@@ -12,7 +12,7 @@ const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", 
 
 const TEST_MAX: usize = 60;
 
-/// Words that must not begin a doc comment, because they refer to the line before it.
+/// Words that must not begin a doc comment: they refer to the line before.
 const RELATIVES: [&str; 26] = [
     "What",
     "Who",

@@ -87,7 +87,7 @@ impl Drop for Tap {
 
 /// Buffer size of a capturing socket in bytes, enough for several seconds.
 const WATCHING: i32 = 64 << 20;
-/// Buffer size of a sending socket in bytes: small, because it is mapped and unmapped for every host of every test.
+/// Buffer size of a sending socket in bytes: small, because every host of every test maps it.
 pub(crate) const SENDING: i32 = 64 << 10;
 
 pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {

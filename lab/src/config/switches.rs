@@ -254,7 +254,7 @@ fn refuse(value: &Value<'_>, keys: &[&str], problems: &mut Problems) {
     for (key, _) in refused {
         let help = match key.name.as_ref() {
             "device" => "remove the key: the lab makes the devices and names them after their ports",
-            _ => "set this key for a wire, in [[link]] or [[host]], or for all wires in [defaults]",
+            _ => "set this key in [[link]] or [[host]] for one wire, or in [defaults] for all wires",
         };
         problems.push(
             Problem::error(format!("`{}` cannot be set for ports of a switch in a lab", key.name))

@@ -1,4 +1,4 @@
-//! Serves the web page of a lab at an address of the machine, because browsers cannot reach the namespaces of the lab's nodes. The page
+//! Serves the web page of a lab at an address of the machine, because browsers cannot reach the nodes' namespaces. The page
 //! changes nothing in the lab.
 
 use std::fmt::Write as _;

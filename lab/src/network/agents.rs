@@ -64,8 +64,8 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Restarts a host's agents; returns those that crashed. Lost frames are no failure, because an agent that ends removes
-    /// its queues with their frames.
+    /// Restarts a host's agents; returns messages about crashes. Lost frames are no failure, because an ending agent removes its queues and
+    /// their frames.
     pub(super) fn restart(
         &mut self,
         network: &Network,

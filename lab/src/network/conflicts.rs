@@ -16,7 +16,7 @@ use crate::config::{Host, Interface, Network, Place};
 use crate::netlink::netlink;
 use crate::{LabError, Namespace, marks};
 
-/// Numbers of the kernel's routing tables (`rtnetlink.h`).
+/// Number of the kernel's main routing table.
 const MAIN: u32 = 254;
 const LOCAL: u32 = 255;
 

@@ -25,8 +25,8 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a command to which the caller appends a program. The program is killed with this process. With `node`, the program runs at that
-/// node of the lab in `XOFF_LAB`.
+/// Returns a command to which the caller appends a program, which is killed with this process. With `node`, it runs at that node of the lab
+/// in `XOFF_LAB`.
 #[must_use]
 pub fn child(node: Option<&str>) -> Command {
     let mut command = Command::new("/proc/self/exe");

@@ -1,5 +1,4 @@
-//! Hosts' namespaces that existed before the lab. The lab keeps them open, because the process that identifies a namespace may end, and its
-//! id be reused.
+//! Hosts' namespaces that existed before the lab, kept open because the process that identifies one may end, and its id be reused.
 
 use std::fs::{self, File};
 use std::io;
@@ -33,7 +32,7 @@ impl Origin {
         Ok(Origin { file: file.into(), inode: net.metadata()?.ino() })
     }
 
-    /// Returns what happened to the namespace; `None` if the file still names it.
+    /// Returns how the namespace was lost; `None` if the file still names it.
     pub(super) fn loss(&self) -> Option<&'static str> {
         match fs::metadata(&self.file).map(|file| file.ino()) {
             Ok(inode) => (inode != self.inode).then_some("was replaced"),

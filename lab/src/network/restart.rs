@@ -24,7 +24,7 @@ const AGAIN: &str = "end the lab and start it again";
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const READINGS: usize = 16;
-/// Interval between readings of counters. Not a whole number of milliseconds, because programs often send a burst each millisecond.
+/// Interval between readings of counters: no multiple of 1 ms, because each reading could then fall into a burst that is sent every 1 ms.
 const BETWEEN_READINGS: Duration = Duration::from_micros(1_700);
 
 impl RunningNetwork {
@@ -131,7 +131,7 @@ impl RunningNetwork {
     }
 
     /// Returns the frames that each port's device received but the running switch did not, such as those before its start. Frames on their
-    /// way to the switch enlarge a reading, so the lowest one counts.
+    /// way to the switch enlarge a reading, so the lowest reading counts.
     fn missed(&self, switch: usize, view: &SwitchView) -> BTreeMap<String, i64> {
         let devices = self.devices_of(switch);
         let mut missed: BTreeMap<String, i64> = BTreeMap::new();

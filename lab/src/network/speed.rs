@@ -48,7 +48,7 @@ impl NetworkView {
                 false => "change the speed in the lab's file, and start the lab again".into(),
             };
             return Err(Refusal::new(
-                format!("host {host} keeps the speed with which its agent started"),
+                format!("the agent of host {host} keeps the speed with which it started"),
                 help,
             ));
         }

@@ -200,7 +200,7 @@ impl NetworkView {
                 let reloads = match &state {
                     SwitchState::Ended(_) => return Err(format!("switch {} does not run", switch.name)),
                     SwitchState::Running(_, None) => {
-                        return Err("the network was started without a file".into());
+                        return Err("the network was started without a file to reload".into());
                     }
                     SwitchState::Running(_, Some(reloads)) => reloads,
                 };

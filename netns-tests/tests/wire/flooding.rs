@@ -58,7 +58,7 @@ fn frames_to_reserved_addresses_are_never_forwarded() {
     bed.finish(switch);
 }
 
-/// A pause at 100 Mb/s lasts 335 ms, long enough to be refreshed in time on a busy machine.
+/// The longest pause at 100 Mb/s is 335 ms, long enough to be refreshed in time on a busy machine.
 #[test] // proves: stalled-floods
 fn paused_port_does_not_stall_floods_to_other_ports() {
     const FRAMES: u32 = 200;

@@ -69,7 +69,7 @@ fn congestion_at_far_switch_slows_near_switch_and_hosts() {
 #[test] // proves: gfc
 fn gfc_rate_of_a_class_limits_only_that_class() {
     const FRAMES: usize = 100;
-    /// Time of a frame of 1500 bytes plus 24 bytes of overhead, at a quarter of 20 Mb/s.
+    /// Time to send a frame of 1500 bytes with 24 bytes of overhead at a quarter of 20 Mb/s.
     const FRAME_TIME: Duration = Duration::from_nanos(1_524 * 8 * 1_000 / 5);
     unstalled(|| {
         let bed = bed(2).build();

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::BINARY;
 
-/// Runs a script in a fabric with its own prefix of namespaces, so that a later run can remove leftovers.
+/// Runs a script of the example fabric. Its namespaces have the same prefix in every run, so that a later run can remove leftovers.
 fn script(name: &str) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
     let script: PathBuf = example.join(name);

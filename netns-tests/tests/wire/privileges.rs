@@ -25,7 +25,7 @@ struct Privileges {
     seccomp: String,
 }
 
-/// Returns each thread's privileges by name. The main and the signal thread have the program's name.
+/// Returns the privileges of threads by thread name. The main and the signal thread have the program's name.
 fn privileges(switch: &Switch) -> BTreeMap<String, Privileges> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();

@@ -4,7 +4,7 @@ use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
 
 use crate::{PATIENT, bed, frame};
 
-/// Thresholds that two frames of 1000 bytes reach. A pause at 10 Mb/s lasts 3.4 s.
+/// Thresholds that two frames of 1000 bytes reach. The longest pause at 10 Mb/s lasts 3.4 s.
 const SMALL: &str = "[class.3]\nxoff = 2000\n[class.4]\nxoff = 2000";
 
 fn programs(bed: &Bed) -> usize {

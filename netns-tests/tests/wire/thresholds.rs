@@ -4,7 +4,7 @@ use xoff_switch::control::status::IngressStatus;
 use crate::bed;
 
 const CLASS: u8 = 3;
-/// Setting with a speed at which a pause lasts 3.4 s.
+/// Speed at which the longest pause lasts 3.4 s.
 const SLOW: &str = "speed = \"10M\"";
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 

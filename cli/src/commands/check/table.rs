@@ -37,9 +37,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the column `class`, then those
-    /// that differ only in port and device. In tables with devices,
-    /// ports merge only if numbered consecutively.
+    /// Merges rows that differ only in the column `class`, then those that differ only in port and device. Ports with devices merge only if
+    /// numbered consecutively.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);

@@ -120,7 +120,7 @@ impl<'a> Db<'a> {
             for key in self.table(table).into_iter().flat_map(Map::keys) {
                 if !ports_and_classes(key).is_some_and(|(names, _)| are_ports(names)) {
                     self.note(format!(
-                        "{key} of {table}, which names no port of PORT, or no class from 0 to 7"
+                        "{key} of {table}, which names a port missing in PORT, or a class other than 0 to 7"
                     ));
                 }
             }
@@ -128,7 +128,7 @@ impl<'a> Db<'a> {
         for (table, of_all) in [("PORT_QOS_MAP", "global"), ("PFC_WD", "GLOBAL")] {
             for key in self.table(table).into_iter().flat_map(Map::keys) {
                 if key != of_all && !are_ports(key) {
-                    self.note(format!("{key} of {table}, which names no port of PORT"));
+                    self.note(format!("{key} of {table}, which names a port missing in PORT"));
                 }
             }
         }
@@ -359,7 +359,7 @@ impl<'a> Db<'a> {
             let class = given.map_or(Some(0), |it| it.parse().ok().filter(|class| *class < CLASSES));
             if let (Some(given), None) = (given, class) {
                 self.note(format!(
-                    "{code} -> {given} of {table} {map}: xoff has classes 0 to 7; {code} is class 0"
+                    "{code} -> {given} of {table} {map}: xoff has classes 0 to 7; {code} gets class 0"
                 ));
             }
             let class = class.unwrap_or(0);

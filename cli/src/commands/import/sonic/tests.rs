@@ -166,7 +166,7 @@ fn sonic_import_lists_keys_and_values_that_no_port_can_have() {
     odd["PFC_WD"]["Ethernet77"] = json!({ "detection_time": "400" });
     let text = converted(&odd).unwrap();
     for note in [
-        "33 -> 8 of DSCP_TO_TC_MAP AZURE: xoff has classes 0 to 7; 33 is class 0",
+        "33 -> 8 of DSCP_TO_TC_MAP AZURE: xoff has classes 0 to 7; 33 gets class 0",
         "\"0-7\" of DSCP_TO_TC_MAP AZURE, which is no number from 0 to 63",
         "\"64\" of DSCP_TO_TC_MAP AZURE",
         "BUFFER_PROFILE lost, to which Ethernet0|3 refers",

@@ -73,10 +73,10 @@ fn facts(class: &ClassStatus) -> Vec<String> {
         ));
     }
     for (what, rate) in [
-        ("rate requested from the peer", class.requested_rate_bits_per_second),
-        ("rate obeyed for the peer", class.rate_obeyed_bits_per_second),
+        ("the peer is asked to send at most", class.requested_rate_bits_per_second),
+        ("as the peer asks, this port sends at most", class.rate_obeyed_bits_per_second),
     ] {
-        facts.extend(rate.map(|rate| format!("class {number}: {what}: {}", scaled(rate as f64, "b/s"))));
+        facts.extend(rate.map(|rate| format!("class {number}: {what} {}", scaled(rate as f64, "b/s"))));
     }
     if let Some(watchdog) = class.watchdog.as_ref().filter(|watchdog| watchdog.storms > 0) {
         let now = if watchdog.storm { ", NOW" } else { "" };
