@@ -217,15 +217,13 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which further signals are ignored.
-/// Terminal and wrapper program may each send a signal.
+/// Time after a run for which signals are ignored, because terminal and wrapper program may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers.
-/// A signal during the run ends the run; a signal more than [`SIGNALS_LATE`] after the run ends the process.
+/// Signal handlers: a signal ends the run; more than [`SIGNALS_LATE`] after the run, it ends the process.
 struct Signals {
     stop: Arc<AtomicBool>,
-    /// True once signals have their default effect, which is to end the process.
+    /// True once signals end the process, which is their default effect.
     is_over: Arc<AtomicBool>,
 }
 

@@ -315,7 +315,7 @@ fn cause_text(causes: &Causes, switches: &[Status]) -> String {
 fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {
-        // Ignore an earlier status from before a restart, which set the switch's counters to zero.
+        // Ignore a status from before a restart, which set the counters to zero.
         let before = past.insert(url.clone(), status.clone());
         let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
         Ok((selection.of(&status, before.as_ref())?, before))
