@@ -38,7 +38,7 @@ use crate::view::{NicView, list};
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
-/// Real-time priority of the agent: above most threads, below the kernel's.
+/// Real-time priority of the agent: above most programs, below the kernel's threads.
 pub(crate) const PRIORITY: i32 = 40;
 
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub enum AgentError {
         "no interface `{0}` with an Ethernet address in this namespace; `ip link` lists the existing ones"
     )]
     NoDevice(String),
-    #[error("the interface {0} was removed; start again when it is back")]
+    #[error("the interface {0} was removed; start the agent again when it is back")]
     DeviceRemoved(String),
     #[error("{0}")]
     NoMacControl(String),
@@ -101,7 +101,7 @@ impl Agent {
     /// [`guard::run_guard`].
     ///
     /// # Errors
-    /// Fails without such a device, or if the kernel refuses a step; the device then stays as it was.
+    /// Fails if the device does not exist, or if the kernel refuses a step; the device then stays as it was.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::refused(fault, name, source);

@@ -1,5 +1,5 @@
-//! Pause controller of a host: decides from frames and the time when to stop, start or limit a class. A [`Gate`] processes pauses and rates
-//! (GFC), as in the switch's dataplane.
+//! Pause controller of a host: from received frames and the clock, decides when to stop, start or limit a class. A [`Gate`] processes
+//! pauses and rates (GFC), as in the switch's dataplane.
 //!
 //! QCN has one reaction point per class, because queueing disciplines know no flows. The priority in a CNM gives the class.
 
@@ -80,8 +80,8 @@ impl PauseController {
         }
     }
 
-    /// Processes MAC control or a CNM that arrived at `now`, which may be earlier than in the previous call. Returns the classes that the
-    /// frame paused.
+    /// Processes a MAC control frame or CNM that arrived at `now`, perhaps before the frame of the previous call. Returns the classes that
+    /// the frame paused.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };

@@ -204,7 +204,7 @@ impl LldpHost {
     }
 
     /// Applies `change` to the port's LLDP state. If `change` returns `(_, true)`, neighbors' announcements have changed: compares them
-    /// with the settings and publishes the one to follow. Logs after unlocking.
+    /// with the settings, and publishes the announcement to follow. Logs after unlocking.
     fn update<T>(
         &mut self,
         now: Nanos,

@@ -28,7 +28,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{Egress, EgressError};
 
-/// Time after the end of a pause at which the guard opens a class.
+/// Time after a pause's end at which the guard opens the class, if the agent has not.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time on the monotonic clock, which agent and guard share.

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test] // proves: host-guard
-    fn pause_may_be_broken_since_last_poll_by_announced_change() {
+    fn pause_may_be_broken_from_last_poll_to_announced_change() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));
@@ -58,12 +58,12 @@ mod tests {
         assert_eq!(
             proof.broken(ClassSet::ALL, true, paused(450))[C3],
             Nanos::ZERO,
-            "time in which the class was not paused must not count"
+            "time in which the class was not paused must not count as a broken pause"
         );
     }
 
     #[test] // proves: host-guard
-    fn pause_may_be_broken_since_last_check_by_unannounced_change() {
+    fn pause_may_be_broken_from_last_check_to_unannounced_change() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));

@@ -59,8 +59,8 @@ impl Response {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch needs: the longest of the last 1,000 responses, because the switch may drop a single
-    /// late frame, plus the time in which the device sends its queued bytes. `None` after fewer than 100 pauses.
+    /// Returns the `peer_response` that the switch needs: the sum of the longest of the last 1,000 responses (the switch may drop a single
+    /// late frame) and the time in which the device sends its queued bytes. `None` after fewer than 100 pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())

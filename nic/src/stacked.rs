@@ -115,7 +115,7 @@ fn below(links: &[Listed], device: &Listed, depth: usize) -> Vec<String> {
     names
 }
 
-/// Returns the main name of the device with this main or alternative name; without such a device, `name` itself.
+/// Returns the main name of the device whose main or alternative name is `name`; `name` itself if there is none.
 #[must_use]
 pub fn own_name(name: &str) -> String {
     let links = links().unwrap_or_default();

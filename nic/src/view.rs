@@ -23,7 +23,7 @@ pub struct NicView {
     /// Settings in use: `settings`, but with classes and maps of the switch that the host follows (DCBX).
     pub in_force: Current<NicSettings>,
     pub neighbors: Neighbors,
-    /// DCBX announcement that a willing host follows. The agent never waits for this lock, which the LLDP thread holds.
+    /// DCBX announcement that a willing host follows. The agent never waits for this lock, because the LLDP thread may hold it.
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
     /// Present name of the device; `settings` has the name at the start.
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test] // proves: host-dcbx
-    fn lossless_losses_stay_counted_after_class_becomes_lossy() {
+    fn lossless_class_losses_stay_counted_after_it_becomes_lossy() {
         let (view, class) = (view(0b1000), Class::ALL[3]);
         let with = |lossless| NicSettings { lossless: ClassSet(lossless), ..view.settings.clone() };
         assert!(view.count_dropped(class, 2) && !view.count_dropped(class, 2));

@@ -1,5 +1,5 @@
-//! Measures the timing error of the tester, before the first case, from the delays of frames through the idle device. They vary with
-//! machine, device and, without kernel timestamps, polling.
+//! Measures the timing error of the tester, before the first case, from the delays of frames through the idle device. The delays vary with
+//! machine and device; without kernel timestamps, also with polling.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -8,7 +8,7 @@ use crate::report::Accuracy;
 
 const FRAMES: u64 = 1_000;
 const GAP_US: u64 = 500;
-/// Length of a frame without FCS: above the Ethernet minimum, because a defective device may drop shortest frames.
+/// Length of a frame without FCS: above the Ethernet minimum, because a defective device may drop frames of minimum length.
 const SIZE: u32 = 200;
 const LIMIT: Nanos = Nanos::from_secs(3);
 const METHOD: &str = "1000 frames cross the device from port 1 to port 2 at intervals of 500 us; the error is a delay \

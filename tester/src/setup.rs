@@ -167,7 +167,7 @@ impl Setup {
         Setup::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Parses the text of a setup file that errors call `name`.
+    /// Parses the text of a setup file. Errors call the file `name`.
     pub fn from_toml(name: &str, text: &str) -> Result<Setup, ConfigError> {
         reader::read(name, text, |root, problems| read(&root, problems)).map(|(setup, _)| setup)
     }

@@ -50,6 +50,6 @@ mod tests {
         let message = catch(|| panic!("frame {} is lost", 8)).expect_err("the closure did not panic");
         assert!(message.starts_with("frame 8 is lost, in ") && message.contains("panics.rs:"), "{message}");
         assert_eq!(catch(|| 9), Ok(9));
-        assert!(TRIAL.with_borrow(Option::is_none), "panics must not be caught after the call");
+        assert!(TRIAL.with_borrow(Option::is_none), "panics must not be caught after `catch` returned");
     }
 }

@@ -14,13 +14,13 @@ use crate::mapping::Mapping;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Cells of all workers. Links and sharer counts are atomics only because workers share the tables; only a frame's
+/// Cells of all workers. Links (to a frame's next cell) and sharer counts are atomics only because workers share the tables; only a frame's
 /// owner uses its cells.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
     links: Box<[AtomicU32]>,
-    /// Number of frames that share a chain, minus one; the index is that of the chain's first cell.
+    /// Number of frames that share a chain of cells, minus one; the index is the chain's first cell.
     sharers: Box<[AtomicU8]>,
     _memory: Mapping,
 }
@@ -99,7 +99,7 @@ impl Cells {
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
         let start: *const [u8; 0] = self.start(cell, 0).cast();
-        // SAFETY: the pointer is not null, and an array without bytes needs no memory.
+        // SAFETY: the pointer is not null, and a reference to an empty array accesses no memory.
         prefetch(unsafe { &*start });
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn shared_cells_are_free_once_their_last_frame_is_freed() {
         let cells = Cells::new(2).unwrap();
-        assert!(cells.unshare(1), "a chain without sharers must be free once its frame is freed");
+        assert!(cells.unshare(1), "a chain of cells that only one frame uses must be freed with it");
         cells.share(1);
         cells.share(1);
         assert!(cells.is_shared(1) && !cells.is_shared(0));
@@ -133,7 +133,7 @@ mod tests {
     #[should_panic(expected = "are outside the buffer memory")]
     fn reading_beyond_the_buffer_memory_panics() {
         let cells = Cells::new(2).unwrap();
-        // SAFETY: nobody else uses the cells; the call panics anyway.
+        // SAFETY: nobody else uses the cells.
         let _ = unsafe { cells.bytes(1, CELL + 1) };
     }
 }

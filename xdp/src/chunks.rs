@@ -105,7 +105,7 @@ impl PacketMemory {
         size: ReceiveChunks,
         [receive, window, transmit]: [u32; 3],
     ) -> io::Result<PacketMemory> {
-        assert!(window > 0, "the window must have room for a received frame");
+        assert!(window > 0, "the window must have room for at least one received frame");
         let too_many = || io::Error::from(io::ErrorKind::InvalidInput);
         let receive = receive.checked_add(window).ok_or_else(too_many)?;
         let count = receive.checked_add(transmit).filter(|&count| count < NONE).ok_or_else(too_many)?;
@@ -168,7 +168,7 @@ impl PacketMemory {
     #[inline]
     pub(crate) fn prefetch(&self, chunk: u32) {
         let start: *const [u8; 0] = self.chunks.start(chunk, self.chunks.layout.receive_offset(), 0).cast();
-        // SAFETY: the pointer is not null, and an array without bytes needs no memory.
+        // SAFETY: the pointer is not null, and a reference to an empty array accesses no memory.
         prefetch(unsafe { &*start });
     }
 
@@ -179,7 +179,8 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a received frame to the window. The caller must first move the frame that [leaves it](Self::leaves_window) to cells.
+    /// Adds a received frame to the window of the last ones. The caller must first move the frame that [leaves it](Self::leaves_window) to
+    /// cells.
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(

@@ -456,7 +456,7 @@ mod tests {
             let device = prepared();
             let ifindex = device.ifindex;
             kill(device);
-            assert_ne!(page(ifindex), b"", "the journal must keep the page until the restoration");
+            assert_ne!(page(ifindex), b"", "the page must stay until the device is restored");
             restore_port(NAME).unwrap();
             assert_eq!(ip("-details link show"), before);
             assert_eq!(page(ifindex), b"");

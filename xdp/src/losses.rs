@@ -1,7 +1,7 @@
 //! Frames that the kernel, the driver or a socket lost at a port. Each counts once, although several counters may contain it (tested on
 //! Linux 6.18, `wire/kernel_drops.rs`):
 //!
-//! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
+//! | loss | counters of the socket | of the XDP program | of a veth in native mode | of a device in generic mode |
 //! |---|---|---|---|---|
 //! | no chunk in the fill ring | `rx_dropped`, `rx_fill_ring_empty` | | `rx_dropped` | |
 //! | RX ring full | `rx_ring_full` | | `rx_dropped` | |
@@ -43,7 +43,7 @@ impl Overlap {
 pub struct Losses {
     /// Frames that the XDP program passed on, but that no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout in their chunks. The XDP program may have counted them long before.
+    /// Received frames whose layout in chunks is invalid. The XDP program may have counted them long before.
     pub malformed: u64,
     pub before_program: u64,
     pub sent: u64,
@@ -171,7 +171,7 @@ mod tests {
         let at = |driver, rx_dropped| {
             Losses::of(&xdp, &device(rx_dropped), Overlap::of(&Driver::named(driver), true))
         };
-        assert_eq!(at("virtio_net", 127).total(), 123, "too long frames must not count as lost");
+        assert_eq!(at("virtio_net", 127).total(), 123, "frames longer than a chunk must not count as lost");
         assert_eq!(at("veth", 120).total(), 123);
         assert_eq!((at("igb", 9).total(), at("igb", 9).at_least), (123, true));
     }

@@ -9,8 +9,7 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (on a veth, GRO keeps
-/// it).
+/// Makes the kernel send complete frames: with checksums, at most one MTU long, and in order (on a veth, GRO keeps the order).
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }

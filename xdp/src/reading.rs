@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test] // proves: kernel-drops
-    fn receive_error_in_total_and_kind_counter_counts_once() {
+    fn receive_error_counted_by_kind_and_in_total_counts_once() {
         let mut stats = Stats64::default();
         for (name, frames) in [("rx_errors", 5), ("rx_crc_errors", 3), ("rx_length_errors", 2)] {
             set(&mut stats, name, frames);
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(
             drops(&stats).rx_errors,
             9,
-            "a sum of the error kinds above the total must replace the total"
+            "if the error kinds add up to more than the total, their sum must replace it"
         );
         for (name, frames) in [("rx_fifo_errors", 20), ("rx_missed_errors", 30), ("rx_over_errors", 30)] {
             set(&mut stats, name, frames);

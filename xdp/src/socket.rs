@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn einval_at_bind_means_no_multi_buffer_only_if_requested() {
+    fn bind_einval_means_no_multi_buffer_only_if_port_wants_it() {
         let refused =
             |errno, multi_buffer| refusal(io::Error::from_raw_os_error(errno), "eth1", multi_buffer);
         assert!(

@@ -40,7 +40,7 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Each ring needs `chunks` entries.
+    /// Creates a transmitter. Each ring needs an entry for each of the `chunks` transmit chunks.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,

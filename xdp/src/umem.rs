@@ -36,8 +36,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory, registered at the kernel by its first socket, to which further sockets refer. The kernel keeps its
-/// pages even after an unmap.
+/// Packet memory. The first socket registers it at the kernel, and further sockets refer to the first. The kernel keeps the memory's pages
+/// even after an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,

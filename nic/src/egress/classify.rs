@@ -13,7 +13,7 @@ pub(super) struct Classes {
     pub(super) class: [u32; 8],
 }
 
-/// Wake frame, which makes the kernel poll its queues, with zero addresses and an EtherType for local experiments.
+/// Frame that makes the kernel poll its queues. Its addresses are zero; its EtherType is for local experiments.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";

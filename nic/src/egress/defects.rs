@@ -51,7 +51,7 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave while the class is stopped, because of these defects.
+    /// Returns the classes whose frames may leave despite a stop, because of these defects.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =
@@ -114,7 +114,7 @@ mod tests {
     const C3: Class = Class::ALL[3];
 
     #[test]
-    fn each_queue_defect_affects_all_classes_none_or_its_own() {
+    fn queue_defect_affects_all_classes_no_class_or_one_class() {
         let reach = |part| [part].into_iter().collect::<Defects>().reach();
         let only = |class: Class| [class].into_iter().collect::<ClassSet>();
         for part in [Part::Root, Part::Classifier, Part::Foreign] {

@@ -17,7 +17,7 @@ pub enum Leaf {
     Tbf,
 }
 
-/// Rate of the token bucket of a class that may send: 1 Tb/s, far above any line.
+/// Token bucket's rate for a class that may send: 1 Tb/s, far above any line's.
 const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least: 0 };
 
 impl Leaf {
@@ -31,7 +31,7 @@ impl Leaf {
         }
     }
 
-    /// Returns the first kind of queue that this kernel supports; tries each in a new network namespace.
+    /// Returns `Plug` if this kernel supports it, otherwise `Tbf`. Tries them in a new network namespace.
     ///
     /// # Errors
     /// Fails if the kernel supports neither kind, or CAP_SYS_ADMIN is missing.

@@ -56,7 +56,7 @@ pub(crate) const MARK: u16 = 0x786e;
 pub struct LeafCounts {
     pub frames: u64,
     pub bytes: u64,
-    /// Frames dropped because the class's leaf was full or the frame was too long.
+    /// Frames dropped because the class's queue was full or the frame too long.
     pub dropped: u64,
     pub waiting_frames: u64,
     pub waiting_bytes: u64,
@@ -80,7 +80,7 @@ impl LeafCounts {
 pub struct Repair {
     pub found: Defects,
     pub left: Defects,
-    /// Classes whose leaf another program deleted. The leaf's frames are lost and counted nowhere.
+    /// Classes whose queue another program deleted. The queue's frames are lost and counted nowhere.
     pub deleted: ClassSet,
     pub refused: Option<EgressError>,
 }
@@ -174,7 +174,7 @@ impl Egress {
     /// settings.
     pub fn repair_offloads(&mut self) -> Result<Vec<&'static str>, EgressError> {
         let device = self.tree.device().to_owned();
-        let refused = |source| EgressError::system("cannot turn its offloads off again", &device, source);
+        let refused = |source| EgressError::system("cannot turn offloads off again", &device, source);
         let found = self.changed_offloads().map_err(refused)?;
         if found.is_empty() {
             return Ok(found);
@@ -495,7 +495,7 @@ pub fn index_of(device: &str) -> Result<i32, EgressError> {
     i32::try_from(index).map_err(|_| EgressError::NoSuchDevice { device: device.to_owned() })
 }
 
-/// Returns the error for a failed look-up: the device is missing, or the kernel refused, such as at the limit of open files.
+/// Returns the error for a failed look-up: either the device does not exist, or the kernel refused (perhaps at the limit of open files).
 fn not_found(device: &str, error: Errno) -> EgressError {
     match error {
         Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => {

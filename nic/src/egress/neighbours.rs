@@ -34,8 +34,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores each limit of `before`, unless another program has changed it since the agent's `set`. If the device was renamed, it must
-    /// be in the calling thread's namespace.
+    /// Restores each limit of `before`, unless another program has changed the agent's value (`set`). A renamed device must be in the
+    /// calling thread's namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

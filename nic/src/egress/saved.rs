@@ -123,7 +123,7 @@ impl SavedState {
         let mut warnings = Vec::new();
         if let Some(SavedRoot { handle, kind, options }) = &self.root {
             for (options, instead) in
-                [(options.as_slice(), "the kernel's defaults"), (&[], "the device's default")]
+                [(options.as_slice(), "default options"), (&[], "the device's default kind")]
             {
                 let root = Qdisc::Other { kind: kind.clone(), options: options.to_vec() };
                 match tc.send(&mut root.replace(place(Handle(*handle)))) {

@@ -3,7 +3,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// Bytes that the shaper adds to each frame: FCS, preamble, gap, and a VLAN tag, which the kernel may keep in metadata.
+/// Bytes that the shaper counts besides each frame: FCS, preamble, gap, and a VLAN tag, which the kernel may keep in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const HEADERS: u32 = 14 + 8;
 

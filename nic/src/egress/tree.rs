@@ -202,8 +202,8 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Adapts the tree to other classes. Queue limits only rise, because a queue may be longer than a lower limit. After a refusal they
-    /// stay raised.
+    /// Adapts the tree to other classes. Queue limits only rise, because a queue may be longer than a lower limit. They stay raised if the
+    /// kernel refuses the change.
     pub(super) fn follow_classes(
         &mut self,
         tc: &mut Conversation,
@@ -301,7 +301,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs `defects`: stopped classes first, so that their frames stay, and filters last.
+    /// Repairs `defects`: stopped classes first, so that their frames stay queued, and filters last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -422,7 +422,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // Guarantee only a minimum rate, so that priorities divide the line.
+        // Guarantee only a minimum rate, so that priorities divide the line's rate.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));

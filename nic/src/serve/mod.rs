@@ -26,7 +26,7 @@ pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlErr
 
 pub type RunningAgent = Current<Option<Arc<NicView>>>;
 
-/// Starts a thread that sends signs of life to systemd while the agent works or waits for its device. Call this once.
+/// Starts a thread that notifies systemd's watchdog while the agent works or waits for its device. Call this once.
 pub fn notify_service_manager() -> Arc<RunningAgent> {
     let running = Arc::new(RunningAgent::new(None));
     let Some(every) = service::interval() else { return running };

@@ -26,11 +26,11 @@ pub struct NicStatus {
     pub uptime_nanos: u64,
     /// Index of the interface.
     pub ifindex: u32,
-    /// Address of the interface.
+    /// MAC address of the interface.
     pub mac: String,
     /// Line rate of the port, layer 1.
     pub speed_bits_per_second: u64,
-    /// `dscp` or `pcp`.
+    /// Header field that determines a frame's class: `dscp` or `pcp`.
     pub trust: String,
     /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: String,
@@ -55,13 +55,13 @@ pub struct NicStatus {
     /// True if changed queues could not be repaired.
     #[serde(default)]
     pub queues_broken: bool,
-    /// Repairs of offloads that another program had turned on.
+    /// Number of times that the agent turned off offloads that another program turned on.
     #[serde(default)]
     pub offload_repairs: u64,
     /// True while an XDP program is attached to the interface, which may consume MAC control.
     #[serde(default)]
     pub xdp_attached: bool,
-    /// MAC control frames and CNMs lost because they came too fast.
+    /// MAC control frames and CNMs lost because they came faster than the agent read them.
     #[serde(default)]
     pub control_missed: u64,
     /// Unexpected ends of the process that guards the queues.
@@ -127,7 +127,7 @@ pub struct NicClassStatus {
     /// Time in which a paused class may have sent, because another program had changed the queues.
     #[serde(default)]
     pub disobeyed_nanos: u64,
-    /// Times that another program deleted the queue of the class, with the frames in it.
+    /// Number of times that another program deleted the class's queue, with its frames.
     #[serde(default)]
     pub queues_deleted: u64,
     /// Pauses sent to the switch (`pause_above`).
@@ -137,7 +137,7 @@ pub struct NicClassStatus {
     pub refreshes_sent: u64,
     /// CNMs received for the class.
     pub cnms_received: u64,
-    /// Rate limit of the class (GFC, QCN), zero in metrics if there is no limit; `None`: no limit.
+    /// Rate limit of the class (GFC, QCN). Without a limit: `None`, in metrics zero.
     pub rate_obeyed_bits_per_second: Option<u64>,
 }
 

@@ -47,7 +47,7 @@ impl Line {
         self.free_at = start + (len.max(FRAME_MIN) + OVERHEAD) * 8 * 1_000_000_000 / self.speed_bps;
     }
 
-    /// Records that the line has nothing to send, so that it does not catch up this time.
+    /// Records that the line has nothing to send, so that it does not catch up idle time.
     pub fn idle(&mut self, now: u64) {
         self.free_at = self.free_at.max(now);
     }

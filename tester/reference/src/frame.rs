@@ -16,7 +16,7 @@ pub struct Header {
     pub source: Address,
     pub tci: Option<u16>,
     pub ethertype: u16,
-    /// Offset in the frame of the bytes after the EtherType.
+    /// Offset of the first byte after the EtherType.
     pub payload: usize,
 }
 

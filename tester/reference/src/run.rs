@@ -49,7 +49,7 @@ pub enum RunError {
 /// Runs a switch on `devices` until `stop` is set. Writes the switch's counters to the file `counters` every 50 ms.
 ///
 /// # Errors
-/// If a port cannot be opened or was removed, or links cannot be read or counters written.
+/// If a port cannot be opened or was removed, if links cannot be read, or if counters cannot be written.
 pub fn run(
     settings: Settings,
     devices: &[String],

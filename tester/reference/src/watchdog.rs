@@ -6,7 +6,7 @@ use crate::frame::CLASSES;
 /// Times of the watchdog, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Time for which a class with queued frames is paused before it counts as a storm.
+    /// Time for which a class with queued frames is paused before the watchdog detects a storm.
     pub detection: u64,
     pub restoration: u64,
 }

@@ -9,11 +9,11 @@ use crate::setup::PortKind;
 const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(20);
 const HEARTBEAT: BitRate =
     BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
-/// Length of a heartbeat without FCS: above the Ethernet minimum, because a defective device may drop shortest frames.
+/// Length of a heartbeat without FCS: above the Ethernet minimum, because a defective device may drop frames of minimum length.
 const HEARTBEAT_SIZE: u32 = 200;
 
 impl Bench {
-    /// Starts the heartbeat (1 kHz), which shows whether the device runs.
+    /// Starts the heartbeat: frames at 1 kHz, which show whether the device runs.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {
@@ -23,8 +23,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the longest gap between heartbeats; zero if no heartbeat was started. If none arrived, returns zero if
-    /// other frames did, else `Nanos::NEVER`.
+    /// Returns the longest gap between heartbeats; zero if no heartbeat was started. If no heartbeat frame arrived: zero if another frame
+    /// did, else `Nanos::NEVER`.
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };
@@ -49,8 +49,8 @@ impl Bench {
         DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
     }
 
-    /// Returns an error that voids the run if the heartbeat is on, but no frame of it certainly arrived between `from` and `to`: the device
-    /// may have stalled.
+    /// Returns an error that voids the run if the heartbeat is on, but it is not certain that one of its frames arrived between `from` and
+    /// `to`: the device may have stalled.
     pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
         let Some(stream) = self.heartbeat else { return Ok(()) };
         let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;

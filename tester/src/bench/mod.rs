@@ -90,7 +90,7 @@ pub struct Bench {
     wakers: Rc<[OwnedFd]>,
     stalls: Vec<(Nanos, Nanos)>,
     last_step: Nanos,
-    /// End of the last intended sleep, which is no stall.
+    /// End of the last intended sleep; until then, missing polls are no stall.
     asleep_until: Nanos,
     /// Maximum duration of the current run, which ends at `deadline`.
     limit: Nanos,
@@ -163,7 +163,7 @@ impl Bench {
     /// Starts a stream.
     ///
     /// # Errors
-    /// If the setup file's maps give no frame the stream's class.
+    /// If no frame can have the stream's class by the setup file's maps.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(
@@ -230,7 +230,7 @@ impl Bench {
         &self.ports[port].others
     }
 
-    /// Sends a frame (without FCS) at once. Returns when it was sent.
+    /// Sends a frame (without FCS) at once. Returns the time of sending.
     pub fn send_now(&mut self, port: usize, bytes: &[u8]) -> Moment {
         let len = u32::try_from(bytes.len()).expect("a frame has more than 4 GB");
         let port = &mut self.ports[port];

@@ -1,4 +1,4 @@
-//! Pace of a test port's frames: each is sent when the line, by its speed, has carried the frame before.
+//! Pace of a test port's frames: each frame is sent when the previous one has left, by the line's speed.
 //!
 //! A port that polls late catches up by a burst, which no pause stops once it is in the kernel. So the burst has at most the bytes that a
 //! standard peer may send after an XOFF (802.1Q annex N). On slow lines, where these are less than a full frame, it is one full frame, so

@@ -77,8 +77,8 @@ pub struct Tally {
     pub first: Option<Moment>,
     pub last: Option<Moment>,
     pub delay_total: Nanos,
-    /// Longest certain delay between successive frames: the minimum time between their arrivals, less the time between their transmissions,
-    /// because a late transmission is no stall of the device. After lost frames, nothing is subtracted.
+    /// Longest gap that the device must have caused: the minimum time between the arrivals of successive frames, less the time between
+    /// their transmissions. After lost frames, nothing is subtracted.
     pub longest_gap: Nanos,
     /// Sequence number and time of transmission of the last received frame.
     last_sent: (u64, Nanos),

@@ -52,7 +52,7 @@ fn read(bench: &Bench) -> Result<Counters, Void> {
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if matches!(output.status.code(), None | Some(TIMED_OUT)) {
-        return Err(failed(format!("it did not end within {COMMAND_MAX} s")));
+        return Err(failed(format!("the command did not end within {COMMAND_MAX} s")));
     }
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));

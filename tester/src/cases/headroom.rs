@@ -73,8 +73,7 @@ pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Resu
     Ok(streams.iter().map(|stream| bench.missing(*stream)).sum())
 }
 
-/// Returns how many frames `overfill` lost; if the device stalls, which makes a software device lose frames, the fewest
-/// of three runs.
+/// Returns how many frames `overfill` lost. A stalled software device also loses frames: after a stall, returns the fewest of three runs.
 fn fewest_lost(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, Void> {
     let mut fewest = u64::MAX;
     for _ in 0..3 {

@@ -92,7 +92,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
             wrong += u32::from(!is_right);
             judgement.require_in_time(is_right, || match passed {
                 true => format!(
-                    "frames with {mark} did not stop when class {class}, theirs by the setup file, was paused"
+                    "frames with {mark} did not stop when class {class} (theirs by the setup file) was paused"
                 ),
                 false => {
                     format!("frames with {mark} stopped when class {class} was paused; by the setup file they have class {of}")

@@ -150,7 +150,7 @@ impl Expected {
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
         match most <= bench.device_stall() {
-            // If the device stalled for that long after the XOFF, it may have stopped the class late rather than resumed it early.
+            // If the device stalled for at least the observed pause time, it may have stopped the class late rather than resumed it early.
             true => judgement.require_unless_stalled(most >= time, early),
             false => judgement.require(most >= time, early),
         }

@@ -74,7 +74,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the detection and restoration times of the watchdog; by default [`POLL`], and the detection time.
+/// Returns the watchdog's detection time, by default [`POLL`], and restoration time, by default the detection time.
 pub(super) fn times(device: &DeviceSettings) -> [Nanos; 2] {
     let detection = device.watchdog.unwrap_or(POLL);
     [detection, device.watchdog_restore.unwrap_or(detection)]

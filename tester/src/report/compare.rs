@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn measured_value_counts_as_changed_beyond_sum_of_both_errors() {
+    fn value_is_reported_as_changed_only_beyond_sum_of_errors() {
         let value = Measurement::new;
         let cases = [
             (value("a", 10.0, "us"), value("a", 11.0, "us"), false),

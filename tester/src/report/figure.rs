@@ -129,7 +129,7 @@ fn draw_curve(svg: &mut String, curve: &Curve, style: usize, axes: &Axes) {
     }
 }
 
-/// Returns at most four points of each pixel column, first, lowest, highest and last: others would not be visible.
+/// Returns the points that are visible: in each pixel column the first, lowest, highest and last.
 fn shown(points: &[(f64, f64)], axes: &Axes) -> Vec<(f64, f64)> {
     let columns = points.chunk_by(|a, b| axes.x(a.0).floor() == axes.x(b.0).floor());
     let of_column = |column: &[(f64, f64)]| {

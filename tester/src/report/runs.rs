@@ -143,7 +143,7 @@ impl Report {
         self.runs().iter().filter(|runs| runs.verdict() == verdict).count()
     }
 
-    /// Returns the verdict about the device: the first of fail, cannot tell and pass that any case has, or else not run.
+    /// Returns the verdict about the device: the first of "fail", "cannot tell" and "pass" that any case has; without any, "not run".
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let by_weight = [Verdict::Fail, Verdict::CannotTell, Verdict::Pass];

@@ -37,8 +37,8 @@ pub struct Stream {
     pub rate: Option<BitRate>,
     /// Time at which the first frame is due.
     pub from: Nanos,
-    /// Settings of the stream's QCN reaction point, which slows the stream at CNMs. With them, frames carry
-    /// the stream's number as CN-TAG.
+    /// Settings of the stream's QCN reaction point, which slows the stream after CNMs. With these settings, frames carry the stream's
+    /// number as CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -84,13 +84,13 @@ pub struct Host {
     to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
     received: BTreeMap<u32, Received>,
-    /// Received frames from hosts of the bed, with arrival times.
+    /// Frames received from hosts of the test bed, with arrival times.
     pub arrivals: Vec<(Nanos, Mark)>,
     /// Received pause frames, with arrival times.
     pub controls: Vec<(Nanos, Vec<u8>)>,
     /// Received CNMs, with arrival times.
     pub notices: Vec<(Nanos, Vec<u8>)>,
-    /// Received frames that no host of the bed has sent.
+    /// Received frames that no host of the test bed sent.
     pub strange: Vec<Vec<u8>>,
     /// First frame that was a duplicate or out of order, with the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,

@@ -137,7 +137,7 @@ impl Bed {
         }
     }
 
-    /// Adds a switch, which the bed creates when it first runs.
+    /// Adds a switch, which the test bed creates when it first runs.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
         let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
@@ -221,7 +221,7 @@ impl Bed {
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
         let number = self.switch_number(id) as usize;
         match &self.stage {
-            Stage::Planned(_) => panic!("{id:?} does not exist yet: run the bed first"),
+            Stage::Planned(_) => panic!("{id:?} does not exist yet: run the test bed first"),
             Stage::Runs(fabric) => &fabric.switches()[number].node,
         }
     }
@@ -254,7 +254,7 @@ impl Bed {
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
         let Stage::Runs(fabric) = &mut self.stage else {
-            panic!("the link does not exist yet: run the bed before changing it")
+            panic!("the link does not exist yet: run the test bed before changing it")
         };
         fabric.set_link(at, up);
     }
@@ -311,7 +311,7 @@ impl Bed {
 
     fn planned(&mut self) -> &mut Planned {
         let Stage::Planned(planned) = &mut self.stage else {
-            panic!("the bed already runs: add all nodes and links before its first run")
+            panic!("the test bed already runs: add all nodes and links before its first run")
         };
         planned
     }
@@ -350,7 +350,7 @@ impl Bed {
     fn at_switch(&mut self, id: NodeId, done: impl FnOnce(&mut SwitchNode, Nanos)) {
         let number = self.switch_number(id);
         let Stage::Runs(fabric) = &mut self.stage else {
-            panic!("{id:?} does not exist yet: run the bed first")
+            panic!("{id:?} does not exist yet: run the test bed first")
         };
         fabric.at_switch(number, |switch, net| {
             done(&mut switch.node, net.now().floor());
@@ -407,7 +407,7 @@ impl Bed {
             }
             self.stage = Stage::Runs(Box::new(fabric));
         }
-        let Stage::Runs(fabric) = &mut self.stage else { unreachable!("the bed must run after its start") };
+        let Stage::Runs(fabric) = &mut self.stage else { unreachable!("a started test bed must be running") };
         fabric
     }
 }

@@ -1,5 +1,5 @@
-//! Frames of the bed's hosts: priority tag, CN-TAG if rate-limited, stream number, sequence number, and a body in which
-//! changed bytes are detected.
+//! Frames of the test bed's hosts: priority tag, CN-TAG if rate-limited, stream number, sequence number, and a body in which changed bytes
+//! are detected.
 
 use xoff_wire::CnTag;
 use xoff_wire::header::{Header, Tci};
@@ -7,7 +7,7 @@ use xoff_wire::units::{Class, MacAddr};
 
 /// Minimum frame length in bytes: addresses, tags and EtherType, then stream and sequence number.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
-/// EtherType of the bed's frames.
+/// EtherType of the test bed's frames.
 pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
 /// Identity of a frame: its class and stream, and its position in the stream.
@@ -39,7 +39,7 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a frame's identity. Returns `None` for a frame of no host in the bed.
+/// Decodes a frame's identity; `None` if no host of the test bed sent the frame.
 ///
 /// # Panics
 ///
@@ -62,7 +62,7 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
-/// Returns the class in a frame's priority tag; `None` for frames with CN-TAG, or of no host in the bed.
+/// Returns the class in a frame's priority tag; `None` if the frame has a CN-TAG, or if no host of the test bed sent it.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

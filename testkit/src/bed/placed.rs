@@ -1,5 +1,4 @@
-//! Switches and hosts of the bed, as nodes of the simulator. At each event, a node does all possible work and fills
-//! idle lines.
+//! Switches and hosts of the test bed, as nodes of the simulator. At each event, a node does all possible work and fills idle lines.
 
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 use xoff_wire::units::{Nanos, PortId, PortSet};

@@ -1,5 +1,5 @@
-//! Default settings of the bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame
-//! committed to the driver.
+//! Default settings of the test bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed to
+//! the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -32,14 +32,14 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Combinations of accounting and behaviour at full egress queues that lose no lossless frame.
+/// Combinations of accounting, and of behaviour at full egress queues, that lose no lossless frame.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
     (Accounting::UntilForwarded, WhenFull::Stop),
 ];
 
-/// Plan of a switch in the bed.
+/// Plan of a switch in the test bed.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchPlan {
@@ -52,9 +52,9 @@ pub struct SwitchPlan {
     pub control_slots: u32,
     /// Bytes kept free before each frame, for inserted tags.
     pub room: usize,
-    /// True if the bed permits losses of lossless frames, because a peer obeys late.
+    /// True if the test bed permits losses of lossless frames, because a peer obeys late.
     pub may_lose: bool,
-    /// True if the bed permits pauses to expire, because control frames are lost.
+    /// True if the test bed permits pauses to expire, because control frames are lost.
     pub may_lapse: bool,
 }
 

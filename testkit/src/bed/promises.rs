@@ -68,10 +68,10 @@ impl SwitchNode {
         breaches.expect(keeps_out, Promise::Bounds, || at("in the headroom of a lossy class", used));
     }
 
-    /// Checks that a peer is paused from XOFF on, resumed below XON, and unchanged in between.
+    /// Checks that the switch pauses a peer from XOFF on, resumes it below XON, and changes nothing in between.
     ///
-    /// A driver's step takes many frames. So a class may be resumed although its queue ends between the thresholds, if the queue was below
-    /// XON earlier in the step.
+    /// A driver's step takes many frames. So the switch may resume a class whose queue is between the thresholds after the step, if the
+    /// queue was below XON earlier in the step.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;

@@ -144,7 +144,7 @@ impl Star {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }
 
-    /// Runs the bed for the time `span`.
+    /// Runs the test bed for the time `span`.
     pub fn run_for(&mut self, span: Nanos) {
         let end = self.bed.now() + span;
         self.bed.run_until(end);

@@ -1,5 +1,5 @@
-//! Switch of the bed, which runs twice with the same input: with large batches and with single frames. After each poll,
-//! both runs must agree ([`twin`](super::twin)). Other nodes receive the frames of the first run.
+//! Switch of the test bed, which runs twice with the same input: with large batches and with single frames. After each poll, both runs must
+//! agree ([`twin`](super::twin)). Other nodes receive the frames of the first run.
 
 use std::sync::Arc;
 

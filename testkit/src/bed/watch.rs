@@ -239,7 +239,7 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Returns whether a frame pauses or resumes classes, without flows or rates.
+/// Returns whether a frame pauses or resumes whole classes: it has neither a flow list nor rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }
@@ -275,7 +275,7 @@ impl Waits {
     /// Creates the record of a port's waits. A maximum wait is known only if all weights are 1.
     ///
     /// In a round, each other class may send one frame of maximum length, and a second one on credit, which costs it a later round. Two
-    /// more frames may precede: one already begun, and one pause.
+    /// more frames may precede: one already begun, and a pause frame.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

@@ -26,8 +26,7 @@ impl Ports {
         for chunk in &mut self.batch[..back] {
             *chunk = self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize];
         }
-        // SAFETY: the chunks have just left the completion ring; their descriptors have the lengths of the first
-        // sending.
+        // SAFETY: the chunks have just left the completion ring, so nobody else has them. `sent` keeps their descriptors, with lengths.
         let taken = unsafe { to.tx.produce(&self.batch[..back]) };
         assert_eq!(taken, back, "the TX ring must have room for the whole batch");
         self.kick(port)

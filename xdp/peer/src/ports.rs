@@ -151,7 +151,7 @@ impl Ports {
         for (part, at) in frame.chunks(self.room).zip(0..) {
             let mut chunk = self.free.pop().expect("a free chunk must be left");
             {
-                // SAFETY: the chunk was free, and belongs to this memory.
+                // SAFETY: the chunk has left the free list, and belongs to this memory.
                 let mut data = unsafe { self.umem.data_mut(&mut chunk) };
                 let mut cursor = data.cursor();
                 cursor.set_pos(0);
@@ -189,7 +189,7 @@ impl Ports {
             return;
         }
         let kept = self.free.len() - missing;
-        // SAFETY: the descriptors are removed from the free list below.
+        // SAFETY: the descriptors are of this memory, and `truncate` removes them from the free list.
         let taken = unsafe { to.fill.produce(&self.free[kept..]) };
         assert_eq!(taken, missing, "the fill ring must have room for all missing chunks");
         self.free.truncate(kept);
@@ -227,13 +227,13 @@ impl Port {
 
 fn socket(config: SocketConfig, umem: &Umem, interface: &Interface) -> Result<Rings, SocketCreateError> {
     for _ in 0..BUSY_RETRIES {
-        // SAFETY: the socket loads no program.
+        // SAFETY: `config` forbids libxdp to load a program, as `Socket::new` requires.
         match unsafe { Socket::new(config, umem, interface, 0) } {
             Err(error) if errno(&error) == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
             opened => return opened,
         }
     }
-    // SAFETY: the socket loads no program.
+    // SAFETY: `config` forbids libxdp to load a program, as `Socket::new` requires.
     unsafe { Socket::new(config, umem, interface, 0) }
 }
 

@@ -206,7 +206,7 @@ fn xsk_rs_and_xoff_exchange_frames_in_order() {
 }
 
 #[test]
-fn xsk_rs_headroom_limits_frame_length_to_the_byte() {
+fn frame_one_byte_above_chunk_room_of_xsk_rs_counts_as_lost() {
     const HEADROOM: u32 = 192;
     let room = (CHUNK_BYTES - XDP_HEADROOM - HEADROOM) as usize;
     let mut wire = Wire::new(1700, HEADROOM, 1);
@@ -226,7 +226,7 @@ fn xsk_rs_headroom_limits_frame_length_to_the_byte() {
 }
 
 #[test]
-fn frames_arrive_whole_although_ends_split_them_differently() {
+fn frames_arrive_whole_although_peers_split_them_differently() {
     const BUFFERS: usize = 6;
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];

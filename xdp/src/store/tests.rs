@@ -78,7 +78,7 @@ fn frame_takes_the_fewest_cells_that_hold_it() {
     assert_eq!(
         (store.free_cells(), store.make(&[0])),
         (8, None),
-        "cells of control frames were used for data"
+        "data must not use cells of control frames"
     );
     free_all(&mut store, all);
     assert_all_free(&mut store);
@@ -94,7 +94,7 @@ fn data_frames_never_take_slots_of_control_frames() {
 }
 
 #[test]
-fn control_frames_are_made_after_data_used_all_its_cells() {
+fn control_frames_can_be_made_when_data_cells_run_out() {
     let mut store = store();
     let data = take_cells(&mut store, 200);
     let control: Vec<Frame> = (0..4).map(|n| store.control(&[n; 60]).unwrap()).collect();
@@ -132,7 +132,7 @@ fn received_or_filled(store: &mut Store, len: u32) -> Frame {
 
 #[test]
 #[should_panic(expected = "while copies of the frame share them")]
-fn writing_to_cells_that_copies_share_panics() {
+fn write_to_cells_shared_by_copies_panics() {
     let mut store = store();
     let frame = filled(&mut store, 60);
     let copy = store.copy(&frame).unwrap();
@@ -146,7 +146,7 @@ fn writing_a_copy_in_transmit_chunks_changes_no_other_copy() {
     for len in [60, 1792, 5000] {
         let frame = received_or_filled(&mut store, len);
         let mut copy = store.copy(&frame).unwrap();
-        assert!(!store.move_start(&mut copy, -4), "the start of an unstaged frame moved");
+        assert!(!store.move_start(&mut copy, -4), "the start of an unstaged frame must not move");
         assert!(store.stage(P1, &copy));
         assert!(store.move_start(&mut copy, -4));
         store.head_mut(&copy)[..4].fill(0xff);

@@ -63,7 +63,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
             mode(port);
         });
         let lens = [60, 511, 512, 513, 1024, 1025, 1514, 1792, 1793, 9014];
-        // In each round, the frames take 44 chunks of 512 bytes, so that chunks return in another order.
+        // The frames of 20 rounds take more chunks than the port has (512), so that chunks are used again.
         for round in 0..20 {
             for (n, &len) in lens.iter().enumerate() {
                 lab.hosts[0].send(&frame(u8::try_from(10 * round + n).unwrap(), len));

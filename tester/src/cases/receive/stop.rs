@@ -7,8 +7,8 @@ use crate::cases::streams::{
 };
 use crate::judgement::Judgement;
 
-/// Pauses the lowest lossless class for 65,535 quanta, and waits four fifths of that time. Returns when it sent XOFF
-/// and until when no frame may arrive.
+/// Pauses the lowest lossless class for 65,535 quanta, and waits four fifths of that time. Returns the time of the XOFF, and the time until
+/// which no frame may arrive.
 fn long_pause(bench: &mut Bench) -> Result<(Moment, Nanos), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;

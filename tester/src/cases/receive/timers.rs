@@ -47,7 +47,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
         let next = bench.pause(TO, &[(class, SHORT)]);
         if next.at_most_since(last) > Nanos(time.0 * 3 / 4) {
             return Err(Void::Disturbed(
-                "the tester was late: it refreshed the pause after more than three quarters".into(),
+                "the tester was late: it refreshed the pause after over three quarters of its time".into(),
             ));
         }
         last = next;
@@ -89,7 +89,8 @@ pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
     for (class, quanta) in order {
         let expected =
             Expected { class, stream: streams.stream(class), sent, time: bench.pause_time(TO, quanta) };
-        expected.judge(bench, &mut judgement, &format!("{quanta} quanta in a frame with other times"))?;
+        let what = format!("{quanta} quanta, in a frame with other times for other classes");
+        expected.judge(bench, &mut judgement, &what)?;
     }
     Ok(judgement)
 }

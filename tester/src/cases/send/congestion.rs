@@ -8,7 +8,7 @@ use crate::cases::complete::require_complete;
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Longest wait for an XOFF, and longest pause of port 2.
+/// Maximum wait for an XOFF, during which port 2 pauses the device.
 const LIMIT: Nanos = Nanos::from_secs(3);
 /// Maximum time until a flooded NIC pauses its peer.
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
@@ -16,7 +16,7 @@ const SIZE: u32 = 1_000;
 
 /// Stream of the lowest lossless class that congests the device.
 pub(super) struct Congestion {
-    /// Port whose frames wait, and which the device must pause.
+    /// Port whose frames wait in the device, and which the device must pause.
     pub sender: usize,
     pub class: Class,
     pub stream: StreamId,
