@@ -1,5 +1,4 @@
-//! Thread of the agent `xoff nic`, which applies each change of the [`PauseController`] by a netlink message. It announces each stop of a
-//! class to the [`Guard`] in advance.
+//! Thread of the agent `xoff nic`, which applies each change of the [`PauseController`] by a netlink message.
 
 mod check;
 mod device;
@@ -383,9 +382,9 @@ impl Agent {
         }
         self.controller.set_lossless(now, next.lossless);
         let source = if dcbx::followed(own, announced.as_ref()).is_some() {
-            "lossless classes and DSCP map are those of the switch (DCBX)"
+            "the agent uses the lossless classes and DSCP map of the switch (DCBX)"
         } else {
-            "no switch to follow (DCBX): lossless classes and DSCP map are the configured ones"
+            "no switch to follow (DCBX): the agent uses the configured lossless classes and DSCP map"
         };
         tracing::info!(event = "dcbx-followed", lossless = %list(next.lossless), "{source}");
         view.follow(next);

@@ -6,7 +6,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
     /// Arrival time, by class, of the first XOFF that no stop has followed. For a stopped class: of the first XOFF in the last batch of
-    /// frames; the response time begins there if the guard opens the class.
+    /// frames, which begins a response time if the guard opens the class.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,

@@ -23,7 +23,7 @@ pub struct NicView {
     /// Settings in use: `settings`, but with classes and maps of the switch that the host follows (DCBX).
     pub in_force: Current<NicSettings>,
     pub neighbors: Neighbors,
-    /// DCBX announcement that a willing host follows. The agent never waits for this lock, because the LLDP thread may hold it.
+    /// DCBX announcement that a willing host follows.
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
     /// Present name of the device; `settings` has the name at the start.

@@ -14,8 +14,7 @@ use crate::mapping::Mapping;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Cells of all workers. Links (to a frame's next cell) and sharer counts are atomics only because workers share the tables; only a frame's
-/// owner uses its cells.
+/// Cells of all workers. The tables hold atomics only because workers share them; only a frame's owner uses its cells.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_cells_are_free_once_their_last_frame_is_freed() {
+    fn shared_cells_are_freed_with_their_last_frame() {
         let cells = Cells::new(2).unwrap();
         assert!(cells.unshare(1), "a chain of cells that only one frame uses must be freed with it");
         cells.share(1);

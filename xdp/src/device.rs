@@ -153,8 +153,7 @@ impl Device {
         done
     }
 
-    /// Restores the settings, except those that another program changed. After a failure, the journal keeps the device's page for the next
-    /// start or `xoff nic restore`.
+    /// Restores the settings, except those that another program changed. After a failure, the journal keeps the device's page.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn igb_zero_copy_needs_frames_within_whole_kibibytes() {
+    fn igb_zero_copy_needs_frames_within_whole_kibibytes_of_chunk() {
         let igb = Driver("igb".to_owned());
         let too_small = Some(Obstacle::WholeKibibytes { room: 1024, longest: 1522 });
         assert_eq!(igb.obstacle(2048, 1500), too_small);

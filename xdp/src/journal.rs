@@ -97,7 +97,7 @@ impl Journal {
     /// Writes the device's page; call this before each change of the device.
     ///
     /// # Errors
-    /// Fails if the page cannot be written. The caller must then change nothing.
+    /// Fails if the page cannot be written; the caller must then change nothing.
     pub fn write(&self, claim: &Claim, changes: &impl Serialize) -> io::Result<()> {
         self.page(changes).and_then(|text| claim.write_journal(&text)).map_err(|error| {
             io::Error::other(format!(

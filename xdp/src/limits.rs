@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_refused_file_names_the_limit_to_raise() {
+    fn error_of_refused_open_names_open_file_limit_to_raise() {
         let text = |code| name_file_limit(io::Error::from_raw_os_error(code)).to_string();
         assert!(
             text(libc::EMFILE).contains("(os error 24); raise the limit of open files (`ulimit -n`, now ")

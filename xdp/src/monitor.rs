@@ -289,14 +289,14 @@ impl Monitor {
     /// the port's worker may call this.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
-        let _ = self.early.set(before.unwrap_or_default()); // only the first call sets the value
+        let _ = self.early.set(before.unwrap_or_default());
     }
 
     /// Sets the start values of the XDP program's and the device's counters. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
-            let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
+            let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long });
         }
         // Exclude from the device's start value the drops that sockets or program also count: [`Losses::of`] subtracts
         // those later, and would otherwise hide drops that only the device counts. Read the device last, so that no

@@ -19,8 +19,7 @@ pub struct PortOptions {
     pub multi_buffer: bool,
     /// Receive chunks per queue; neither the fill ring nor the RX ring may have fewer entries.
     pub receive_chunks: u32,
-    /// Additional chunks per queue, in which the last received frames stay. Older frames move to cells of the buffer
-    /// memory.
+    /// Additional chunks per queue for the last received frames. Older frames move to cells of the buffer memory.
     pub window: u32,
     /// Transmit chunks; neither the TX ring nor the completion ring may have fewer entries.
     pub transmit_chunks: u32,

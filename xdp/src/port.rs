@@ -1,9 +1,8 @@
 //! Port: an XDP program, and a socket with four rings for each hardware queue. All queues receive; one sends, so that
 //! frames leave in order.
 //!
-//! [`Port::open`] provides chunks before the XDP program passes frames. A port opened [without
-//! chunks](Port::without_chunks) receives no frame until a worker [begins](Port::begin); earlier frames do not count as
-//! losses.
+//! [`Port::open`] provides chunks before the XDP program passes frames. A port opened [without chunks](Port::without_chunks) receives no
+//! frame until a worker [begins](Port::begin).
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -278,7 +277,8 @@ impl Port {
 
     /// Ends the worker's use of the port. Unsent frames go to `unsent`; received ones stay in the store.
     ///
-    /// The interface must be gone, or the port [at rest](Self::is_at_rest), with all frames [received](Self::receive).
+    /// Requires that the interface is gone, or that the port is [at rest](Self::is_at_rest) and all its frames are
+    /// [received](Self::receive).
     ///
     /// # Panics
     /// If the kernel may still send a frame, or the store [lacks memory](Self::can_leave).

@@ -41,7 +41,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
-    /// Drops a partly received frame. Call this only once the kernel has stopped using the rings.
+    /// Drops a partly received frame. Call this only after the kernel has stopped using the rings.
     #[cold]
     pub(crate) fn end(&mut self, store: &mut Store) {
         if let Some(Partial::Whole(begun)) = self.partial.take() {

@@ -7,7 +7,6 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     pub chunk: u32,
-    /// Offset of the frame's bytes in the chunk, in bytes.
     pub offset: u32,
     /// Bytes of the frame in the chunk. Zero if the frame does not begin directly behind the headroom.
     pub len: u32,

@@ -66,8 +66,7 @@ impl<T: Copy> Ring<T> {
 
     #[inline]
     fn entry(&self, counter: u32) -> &RingEntry<T> {
-        // SAFETY: the index is at most the mask, and so inside the mapping. A `RingEntry` may be shared with the kernel, because it is an
-        // `UnsafeCell`.
+        // SAFETY: the index is at most the mask, and so inside the mapping. A `RingEntry` is an `UnsafeCell`, which the kernel may write.
         unsafe { self.entries.add((counter & self.mask) as usize).as_ref() }
     }
 }

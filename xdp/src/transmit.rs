@@ -1,7 +1,7 @@
 //! Sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when sent.
 //!
-//! A frame is copied to chunks of its port ([`Store`]). The rings have an entry for each chunk, so the kernel can
-//! complete all frames. Without zero copy, the kernel sends only during a kick, in this thread.
+//! The rings have an entry for each chunk, so the kernel can complete all frames. Without zero copy, the kernel sends only during a kick,
+//! in this thread.
 //!
 //! When a device is deleted, the kernel unbinds the socket, and the next kick reports it. All outstanding frames are then taken back.
 
@@ -40,7 +40,7 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter. Each ring needs an entry for each of the `chunks` transmit chunks.
+    /// Creates a transmitter, whose rings must have at least `chunks` entries.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,
@@ -138,8 +138,8 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.is_removed() || self.out <= self.tx.unsent()
     }
 
-    /// Passes every outstanding frame to `unsent`. The interface must be gone, or these frames still in the TX ring, so that the
-    /// kernel sends nothing before the next kick.
+    /// Passes every outstanding frame to `unsent`. Either the interface must be gone, or these frames must still be in the TX ring: then
+    /// the kernel sends none before the next kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,

@@ -36,8 +36,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory. The first socket registers it at the kernel, and further sockets refer to the first. The kernel keeps the memory's pages
-/// even after an unmap.
+/// Packet memory, which its first socket registers at the kernel; further sockets refer to the first. The kernel keeps the pages even after
+/// an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,

@@ -22,12 +22,12 @@ mod atomics {
 
     impl<T: Copy> RingEntry<T> {
         pub(crate) unsafe fn write(&self, entry: T) {
-            // SAFETY: loom ends the test if another thread accesses it.
+            // SAFETY: loom ends the test if another thread accesses the entry.
             self.0.with_mut(|place| unsafe { place.write(entry) });
         }
 
         pub(crate) unsafe fn read(&self) -> T {
-            // SAFETY: loom ends the test if another thread writes it.
+            // SAFETY: loom ends the test if another thread writes the entry.
             self.0.with(|place| unsafe { place.read() })
         }
     }
@@ -145,7 +145,7 @@ fn kernel_reads_ring_entries_only_after_publication() {
 }
 
 #[test] // proves: workers
-fn consumer_reads_every_entry_that_the_kernel_put() {
+fn consumer_reads_every_entry_that_the_kernel_produced() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(LATE);
         let kernel = thread::spawn(move || (1..=3).filter(|&entry| kernel.put(entry)).collect::<Vec<_>>());
@@ -175,7 +175,7 @@ fn kernel_fills_ring_entries_only_after_their_release() {
 }
 
 #[test] // proves: workers
-fn ring_entry_is_reused_once_its_chunk_has_returned() {
+fn ring_entry_is_free_again_after_its_chunk_returned() {
     loom::model(|| {
         let (mut fill, kernel_fill) = producer(0);
         let (mut rx, kernel_rx) = consumer(0);

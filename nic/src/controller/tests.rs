@@ -163,7 +163,7 @@ fn agent_stops_paused_classes_before_it_starts_resumed_ones() {
 }
 
 #[test] // proves: host-pauses
-fn agent_only_counts_malformed_or_misaddressed_pause_frames() {
+fn malformed_or_misaddressed_pause_frames_are_only_counted() {
     let mut controller = obedient();
     let mut other_destination = pfc(&[(C3, 9)]);
     other_destination[5] = 2;

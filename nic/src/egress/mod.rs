@@ -292,8 +292,8 @@ impl Egress {
         self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
-    /// Adapts classifier and queue limits to other lossless classes or maps in `settings`, without losing frames. If the kernel refuses,
-    /// the previous classifier stays.
+    /// Adapts classifier and queue limits to the lossless classes and maps in `settings`, without losing frames. If the kernel refuses, the
+    /// previous classifier stays.
     pub fn follow_classes(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
         self.tree.follow_classes(&mut self.tc, settings, self.stopped)
     }
@@ -308,8 +308,8 @@ impl Egress {
 
     /// Repairs the parts of the tree that are missing or changed in `dump`. `doubted` are classes whose leaf another program changed.
     ///
-    /// Another program's root stays unless `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default root
-    /// if the replaced one had classes or children.
+    /// Another program's root qdisc stays unless `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default
+    /// root if the replaced one had classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -405,7 +405,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device. Another program's root stays, with a warning if the agent's queues had been installed (`had_tree`).
+    /// Restores the device. Another program's root qdisc stays, with a warning if the agent had installed its queues (`had_tree`).
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();

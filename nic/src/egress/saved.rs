@@ -1,4 +1,4 @@
-//! Settings that a device had before the agent installed its queues. The [journal](xoff_xdp::Journal) keeps them for restoration.
+//! Settings that a device had before the agent installed its queues. They are kept in the [journal](xoff_xdp::Journal).
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;

@@ -24,7 +24,7 @@ const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
 const LEAST: u16 = 60 + OVERHEAD;
-/// Maximum bytes of a frame in a token bucket: a longer one would cost more tokens than the bucket can hold.
+/// Maximum bytes of a frame that a token bucket can send: a longer one costs more tokens than fit in a bucket.
 const LONGEST: u32 = 65_522;
 
 #[derive(Debug)]
@@ -477,8 +477,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Sends a frame that makes the kernel poll the queues; the first filter drops the frame uncounted. Otherwise, a token bucket whose
-    /// rate changed would wait as long as the old rate demands.
+    /// Sends a frame that makes the kernel poll the queues; the first filter drops the frame uncounted. Without this poll, a token bucket
+    /// whose rate changed would wait as long as the old rate demands.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());

@@ -30,7 +30,7 @@ pub struct NicStatus {
     pub mac: String,
     /// Line rate of the port, layer 1.
     pub speed_bits_per_second: u64,
-    /// Header field that determines a frame's class: `dscp` or `pcp`.
+    /// Source of a frame's class: `dscp` or `pcp`.
     pub trust: String,
     /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: String,
@@ -39,7 +39,7 @@ pub struct NicStatus {
     /// LLDP state of the device; disabled unless `dcbx` is `compare` or `willing`.
     #[serde(default)]
     pub lldp: LldpStatus,
-    /// True while lossless classes and DSCP map are those of the switch.
+    /// True while the agent uses the switch's lossless classes and DSCP map.
     #[serde(default)]
     pub dcbx_followed: bool,
     /// Class of each DSCP, 0 to 63.
@@ -61,7 +61,7 @@ pub struct NicStatus {
     /// True while an XDP program is attached to the interface, which may consume MAC control.
     #[serde(default)]
     pub xdp_attached: bool,
-    /// MAC control frames and CNMs lost because they came faster than the agent read them.
+    /// MAC control frames and CNMs lost because the agent read them too slowly.
     #[serde(default)]
     pub control_missed: u64,
     /// Unexpected ends of the process that guards the queues.

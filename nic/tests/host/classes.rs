@@ -181,12 +181,12 @@ fn compare_all(trust: Trust) {
 }
 
 #[test]
-fn kernel_classifies_by_dscp_as_the_switch_does() {
+fn kernel_classifies_frames_by_dscp_as_the_switch_does() {
     compare_all(Trust::Dscp);
 }
 
 #[test]
-fn kernel_classifies_by_pcp_as_the_switch_does() {
+fn kernel_classifies_frames_by_pcp_as_the_switch_does() {
     compare_all(Trust::Pcp);
 }
 

@@ -17,7 +17,7 @@ fn leafs() -> Vec<EgressSettings> {
 }
 
 #[test]
-fn sender_of_stopped_class_blocks_and_loses_no_frame() {
+fn stopped_class_blocks_its_sender_and_loses_no_frame() {
     const COUNT: usize = 2000;
     for settings in leafs() {
         let bed = Bed::new();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_switch_repeats_its_pause_after_half_the_time() {
+    fn reference_switch_repeats_pause_after_half_the_pause_time() {
         assert_eq!(frames(&[]), [(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40), (30_000, 8, 0)]);
         for (defect, expected) in [
             (Defect::NoRefresh, &[(0, 8, 40), (30_000, 8, 0)][..]),

@@ -11,7 +11,6 @@ const LEAK: u64 = 16;
 pub struct Thresholds {
     pub xoff: u64,
     pub xon: u64,
-    /// Bytes that the queue may hold above `xoff`.
     pub headroom: u64,
 }
 

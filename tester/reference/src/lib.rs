@@ -1,6 +1,6 @@
 //! A small PFC switch with optional defects, to prove that `xoff test` finds each of them.
 //!
-//! The switch's decisions follow IEEE 802.1Q and share no code with the xoff switch, so that the two switches share no errors.
+//! The switch's decisions follow IEEE 802.1Q and share no code with the xoff switch, so that they share no errors.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! PFC watchdog: drops the frames of a class that stays paused, until the class was not paused for the restoration time.
+//! PFC watchdog: drops the frames of a class that stays paused, until the class is free of pauses for the restoration time.
 
 use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;

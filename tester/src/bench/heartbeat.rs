@@ -13,7 +13,7 @@ const HEARTBEAT: BitRate =
 const HEARTBEAT_SIZE: u32 = 200;
 
 impl Bench {
-    /// Starts the heartbeat: frames at 1 kHz, which show whether the device runs.
+    /// Starts the heartbeat, at 1 kHz.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {

@@ -111,7 +111,7 @@ impl Line {
                 let frame = station
                     .store_mut()
                     .make(&bytes)
-                    .expect("the chunks of the freed frame of zeros must be free");
+                    .expect("the chunks of the freed frame of zeros must be available");
                 station.send(frame);
             }
             Line::Kernel(queues) => {

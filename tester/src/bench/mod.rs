@@ -381,7 +381,7 @@ impl Bench {
     }
 
     /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for the last frames. Also waits until the device
-    /// resumes the ports: until then the device's queue is not empty, and could drop the next case's frames.
+    /// resumes the ports: before, its queue could drop the next case's frames.
     pub fn end_case(&mut self) -> Result<(), Void> {
         self.stop_all();
         self.holds.clear();

@@ -1,8 +1,7 @@
 //! Pace of a test port's frames: each frame is sent when the previous one has left, by the line's speed.
 //!
 //! A port that polls late catches up by a burst, which no pause stops once it is in the kernel. So the burst has at most the bytes that a
-//! standard peer may send after an XOFF (802.1Q annex N). On slow lines, where these are less than a full frame, it is one full frame, so
-//! that the line stays full.
+//! standard peer may send after an XOFF (802.1Q annex N). On slow lines, where these are less than a full frame, it is a full frame.
 
 use xoff_flow_control::headroom::standard_response;
 use xoff_wire::units::{BitRate, Bytes, Nanos};

@@ -59,8 +59,8 @@ pub(super) fn counted(bench: &Bench, size: u32) -> u64 {
     (u64::from(size) + device.frame_overhead.0).next_multiple_of(device.cell.0.max(1))
 }
 
-/// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF. Port 2 keeps the class paused after an XOFF; if
-/// none comes, port 2 ends the pause, and the device drains.
+/// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF; the pause then continues. Without an XOFF, ends the
+/// pause and drains the device.
 fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result<Option<Threshold>, Void> {
     start_heartbeat(bench)?;
     let response = response_limit(bench).max(Nanos::from_millis(3));

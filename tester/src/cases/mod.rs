@@ -40,10 +40,8 @@ pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Group and name, such as `receive.expiry`.
     pub id: &'static str,
     pub title: &'static str,
-    /// Clause or document that demands the behavior.
     pub source: &'static str,
     /// Number of test ports that the case needs.
     pub ports: usize,

@@ -103,7 +103,7 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     let limit = response_limit(bench);
     match limit.0 * 2 > time.0 {
         true => Err(Void::Disturbed(format!(
-            "a pause of {} is too short to be measured: response time and tolerance are {}",
+            "a pause of {} is too short to be measured: response time plus tolerance are {}",
             micros(time),
             micros(limit)
         ))),

@@ -30,7 +30,7 @@ pub struct Device {
     pub settings: Vec<(String, String)>,
 }
 
-/// Accuracy of the tester, which it measures before the first case.
+/// Accuracy of the tester, measured before the first case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Source of the times of received frames: `kernel (XDP)` or `process`.

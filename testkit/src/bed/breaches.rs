@@ -49,7 +49,7 @@ impl fmt::Display for Promise {
             Promise::PausesKept => "a pause was not obeyed, sent or refreshed in time",
             Promise::Bounds => "a queue exceeds its limit",
             Promise::Thresholds => "a pause does not match the XOFF or XON threshold",
-            Promise::Ledger => "the frames in a switch do not match its ledger",
+            Promise::Ledger => "the frames in a switch do not match its ledger (count of frames)",
             Promise::Batches => "the policy decided differently in large batches than frame by frame",
             Promise::Turns => "the steps of a driver, such as receive and send, are out of order",
             Promise::Served => "a class with queued frames waits too long to send",

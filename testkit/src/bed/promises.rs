@@ -44,7 +44,7 @@ impl SwitchNode {
         }
         let (held, in_use) = (self.frames_held(), self.large.store.in_use() as u64);
         breaches.expect(in_use == held, Promise::Ledger, || {
-            format!("{in_use} frame slots are in use, but the switch's ledger has {held} frames")
+            format!("{in_use} frame slots are in use, but the switch counts {held} frames")
         });
     }
 

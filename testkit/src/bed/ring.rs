@@ -12,7 +12,7 @@ use super::store::MemoryStore;
 pub struct Ring {
     /// Frames that have arrived, but that the driver has not yet received.
     pub arrived: VecDeque<Vec<u8>>,
-    /// Frames passed to the port that have not yet left.
+    /// Frames passed to the port, but not yet sent.
     pub committed: VecDeque<Frame>,
     left: VecDeque<Frame>,
     withheld: VecDeque<Frame>,

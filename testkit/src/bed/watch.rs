@@ -239,7 +239,7 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Returns whether a frame pauses or resumes whole classes: it has neither a flow list nor rates.
+/// Returns whether a frame pauses or resumes whole classes, without flow lists or rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }

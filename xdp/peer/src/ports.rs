@@ -227,13 +227,13 @@ impl Port {
 
 fn socket(config: SocketConfig, umem: &Umem, interface: &Interface) -> Result<Rings, SocketCreateError> {
     for _ in 0..BUSY_RETRIES {
-        // SAFETY: `config` forbids libxdp to load a program, as `Socket::new` requires.
+        // SAFETY: `config` inhibits program loading, as `new` requires.
         match unsafe { Socket::new(config, umem, interface, 0) } {
             Err(error) if errno(&error) == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
             opened => return opened,
         }
     }
-    // SAFETY: `config` forbids libxdp to load a program, as `Socket::new` requires.
+    // SAFETY: `config` inhibits program loading, as `new` requires.
     unsafe { Socket::new(config, umem, interface, 0) }
 }
 

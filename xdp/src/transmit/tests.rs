@@ -83,14 +83,14 @@ fn busy_driver_keeps_frames_for_next_kick() {
     transmitter.flush();
     assert!(
         transmitter.in_flight() && !transmitter.is_unsent(),
-        "sent frames are not in flight until their completion"
+        "sent frames must be in flight until their completion"
     );
     assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
     assert_eq!(transmitter.dropped().get(), 0);
 }
 
 #[test] // proves: link-down
-fn unsent_frames_of_removed_interface_return_once() {
+fn unsent_frames_of_removed_interface_return_exactly_once() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Gone]));
     for len in [60, 61, 8042, 62] {

@@ -34,7 +34,7 @@ fn pfc(class: usize, time: u16) -> Vec<u8> {
 }
 
 #[test]
-fn reference_switch_forwards_unchanged_to_the_learned_port() {
+fn reference_switch_forwards_frame_unchanged_to_learned_port() {
     let mut it = switch(&[]);
     let to_3 = packet(1, 3, 26 << 2, Some(3));
     let unknown = packet(1, 9, 0, None);
