@@ -74,10 +74,10 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Set, like `kept_len`, only in the first of the frame's pieces.
+    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Set, like `kept_len`, only for the frame's first chunk.
     kept: u32,
     kept_len: u32,
-    /// True while the piece is in a ring or used by the kernel.
+    /// True while the chunk is in a ring or used by the kernel.
     is_out: bool,
 }
 

@@ -422,7 +422,7 @@ impl FrameStore for Store {
         let is_moved = self.memory(port).move_start(first, by);
         if is_moved {
             let len =
-                len.checked_add_signed(-by).expect("a frame must be at least as long as its first piece");
+                len.checked_add_signed(-by).expect("a frame's start must not move beyond the frame's end");
             self.set_row(frame.slot(), Row { place: FramePlace::Sending(port, first), len });
             frame.resize(len);
         }

@@ -273,7 +273,7 @@ impl Egress {
         Ok(Some(removed))
     }
 
-    /// Stops a class. Afterwards no frame leaves the class's leaf, but the driver may still send one.
+    /// Stops a class. Afterwards no frame leaves the class's queue, but the driver may still send one.
     pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
         self.stopped.insert(class);
         Ok(self.tc.send(self.tree.stop(class))?)
@@ -306,7 +306,7 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Repairs the parts of the tree that are missing or changed in `dump`. `doubted` are classes whose leaf another program changed.
+    /// Repairs the parts of the tree that are missing or changed in `dump`. `doubted` are classes whose queue another program changed.
     ///
     /// Another program's root qdisc stays unless `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default
     /// root if the replaced one had classes or children.

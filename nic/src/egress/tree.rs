@@ -254,7 +254,7 @@ impl Tree {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // Add only the root: `grow` adds the classifier last, so that no class gets frames before its leaf exists.
+        // Add only the root: `grow` adds the classifier last, so that no class gets frames before its queue exists.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
@@ -375,7 +375,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Chooses the kind of leaf: tries each kind at class 0, which is served last.
+    /// Chooses the kind of class queues: tries each kind at class 0, which is served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;

@@ -35,7 +35,7 @@ pub(super) fn send_all(bench: &mut Bench, flow: Flow, count: u64) -> Result<Stre
     }
 }
 
-/// Fails the case unless frames were sent, and all frames of these streams arrived once, in order and unchanged.
+/// Fails the case unless frames were sent, and all frames of these streams arrived exactly once, in order and unchanged.
 pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], what: &str) {
     let sum = |count: &dyn Fn(StreamId) -> u64| streams.iter().map(|stream| count(*stream)).sum::<u64>();
     let sent = sum(&|stream| bench.sent(stream));

@@ -80,7 +80,7 @@ impl Star {
         self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }
 
-    /// Asserts that `frames` frames of a flow were sent, and arrived once and in order.
+    /// Asserts that `frames` frames of a flow were sent, and arrived exactly once, in order.
     pub fn assert_whole(&self, flow: Flow, frames: u64) {
         let received = self.received(flow);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");
