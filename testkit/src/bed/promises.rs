@@ -70,8 +70,7 @@ impl SwitchNode {
 
     /// Checks that the switch pauses a peer from XOFF on, resumes it below XON, and changes nothing in between.
     ///
-    /// A driver's step takes many frames. So the switch may resume a class whose queue is between the thresholds after the step, if the
-    /// queue was below XON earlier in the step.
+    /// A driver's step takes many frames, so the switch may also resume a class whose queue was below XON earlier in the step.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
