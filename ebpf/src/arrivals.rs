@@ -1,7 +1,7 @@
 //! Counters of received frames by DSCP and PCP, kept by the XDP program.
 //!
-//! An AF_XDP socket does not count its drops by class. But the XDP program sees every frame first: a class of which it
-//! counted no new frame lost none at the socket.
+//! An AF_XDP socket does not count its drops by class. But the XDP program sees every frame first: if it counted no new
+//! frame of a class, the socket dropped none of that class.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -73,7 +73,7 @@ impl Arrivals {
         self
     }
 
-    /// Returns each [`Head`] of which new frames arrived since `before`, with their number.
+    /// Returns each kind of frame that arrived since `before`, with the number of new frames.
     pub fn since<'a>(&'a self, before: &'a Arrivals) -> impl Iterator<Item = (Head, u64)> + 'a {
         let more = self.0.iter().zip(before.0.iter()).map(|(now, before)| now.saturating_sub(*before));
         Head::all().zip(more).filter(|(_, frames)| *frames > 0)
@@ -85,7 +85,7 @@ impl Arrivals {
 pub struct Arrived(pub(crate) MapHandle);
 
 impl Arrived {
-    /// Returns the numbers of frames received since the program was loaded.
+    /// Returns how many frames of each kind were received since the program was loaded.
     ///
     /// # Errors
     /// Returns the kernel's error, or EIO if counters are missing.

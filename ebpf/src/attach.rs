@@ -183,7 +183,8 @@ fn load(
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
 ) -> libbpf_rs::Result<XoffSkel<'_>> {
     let mut open = XoffSkelBuilder::default().open(storage)?;
-    let constants = open.maps.rodata_data.as_deref_mut().expect("the XDP program must have constants");
+    let constants =
+        open.maps.rodata_data.as_deref_mut().expect("the XDP program must have a section of constants");
     constants.longest = longest.unwrap_or(0);
     constants.socket_queue = socket_queue;
     open.progs.xoff_receive.set_autoload(!has_stamps);
@@ -272,7 +273,7 @@ mod tests {
         run.data.as_deref().map(<[u8]>::to_vec).unwrap_or_default()
     }
 
-    /// Metadata that an earlier program left in front of the packet would overwrite the preceding small chunk.
+    /// Without the removal, metadata of an earlier program would overwrite the preceding chunk, if chunks are small.
     #[test] // proves: memory
     fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();
@@ -295,7 +296,11 @@ mod tests {
             load(1, None, 0, true, &mut storage).expect("root must be able to load the XDP program");
         let id =
             libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd()).expect("the program has an id");
-        assert_eq!(name_of(id).as_deref(), Some(PROGRAM_NAMES[1]), "the next start must know this name");
+        assert_eq!(
+            name_of(id).as_deref(),
+            Some(PROGRAM_NAMES[1]),
+            "the program must have the name by which the next start recognizes it"
+        );
         for metadata in [0, 4, 28, 32] {
             let before = now();
             let received = received(&program.progs.xoff_stamp, metadata);

@@ -28,7 +28,7 @@ use crate::EbpfError;
 
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Size in bytes of an interface's entry in the lock file, which has the XDP program's id at byte [`PROGRAM`].
+/// Size in bytes of an interface's entry in the lock file. The XDP program's id begins at byte [`PROGRAM`].
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
 const PAGE: usize = 4096;
@@ -156,7 +156,7 @@ impl Table {
         }
         let made = fs::metadata(directory)?; // follows a link
         if !made.is_dir() || made.mode() & 0o077 != 0 {
-            return Err(io::Error::other("it must be a directory that other users cannot access"));
+            return Err(io::Error::other("the path must be a directory that other users cannot access"));
         }
         let open = |name: String| {
             let mut open = OpenOptions::new();
@@ -293,7 +293,7 @@ mod tests {
         assert!(next.take(4).is_ok_and(|left| left.is_none()));
         next.release(3);
         let again = open().take(3);
-        assert!(again.is_ok_and(|left| left == Some(42)), "a release must keep the program's id");
+        assert!(again.is_ok_and(|left| left == Some(42)), "the released entry must keep the program's id");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub enum EbpfError {
     },
 }
 
-/// Possible cause of a refused system call if the capabilities suffice, and the remedy.
+/// Possible cause and remedy if the kernel refuses a system call although the capabilities suffice.
 pub const FORBIDDEN: &str = "a filter of system calls (seccomp), or a user namespace (rootless container), forbids it; allow \
     `bpf` and sockets of the families AF_XDP, AF_PACKET and AF_NETLINK in the container's seccomp profile, and run the \
     container as root";

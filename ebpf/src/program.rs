@@ -202,7 +202,7 @@ mod tests {
                 drop(attached);
                 assert_eq!(found(&program), Place::Empty);
                 program.attach_again().unwrap();
-                assert_eq!(found(&program), Place::Empty, "a dropped program must stay detached");
+                assert_eq!(found(&program), Place::Empty, "a program that xoff dropped must stay detached");
             }
         });
     }
@@ -218,7 +218,10 @@ mod tests {
         with_devices(|[v0, v1]| {
             let is_there = || tc("filter show dev v0 egress").contains("xoff_hold_back");
             let refused = attached("v1", v1, Mode::Generic);
-            assert!(!refused.program().restore_filter().unwrap(), "a refused filter must not be restored");
+            assert!(
+                !refused.program().restore_filter().unwrap(),
+                "a filter that the kernel refused must not be restored"
+            );
             tc("qdisc add dev v0 clsact");
             let attached = attached("v0", v0, Mode::Generic);
             let program = attached.program();
@@ -226,12 +229,18 @@ mod tests {
             for removal in ["filter del dev v0 egress", "qdisc del dev v0 clsact"] {
                 tc(removal);
                 assert!(!is_there());
-                assert!(program.restore_filter().unwrap(), "{removal}: the missing filter must be noticed");
+                assert!(
+                    program.restore_filter().unwrap(),
+                    "the missing filter must be noticed after `{removal}`"
+                );
                 assert!(is_there() && !program.restore_filter().unwrap());
             }
             drop(attached);
             assert!(!is_there());
-            assert!(!program.restore_filter().unwrap() && !is_there(), "a dropped filter must stay detached");
+            assert!(
+                !program.restore_filter().unwrap() && !is_there(),
+                "a filter that xoff dropped must stay detached"
+            );
         });
     }
 

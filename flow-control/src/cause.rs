@@ -83,9 +83,9 @@ impl Cause {
 /// Numbers of pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Pauses without a known egress queue to blame, or blamed on one that its own peer did not pause.
+    /// Pauses blamed on no egress queue, or on one that its port's peer did not pause.
     pub own: [Counter; Trigger::COUNT],
-    /// Pauses blamed on an egress queue that its own peer paused, because congestion is further downstream.
+    /// Pauses blamed on an egress queue that its port's peer paused: the congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 

@@ -68,7 +68,7 @@ const MINUTE: u64 = 60_000_000_000;
 /// Maximum of all values recorded in the current minute and the five before it.
 #[derive(Debug, Default, PartialEq)]
 pub struct RecentMax {
-    /// Each recorded minute's number (from 1) and maximum.
+    /// Recorded minutes, each with its number (from 1) and maximum.
     minutes: [(Counter, Counter); RECENT],
 }
 

@@ -3,7 +3,7 @@
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Number of frames, and of their bytes.
+/// Number of frames, and the sum of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 #[allow(missing_docs)] // the names say it
 pub struct Load {

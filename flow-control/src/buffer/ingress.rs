@@ -16,8 +16,7 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// New headroom limit, in force once no headroom is in use, because frames in flight may rely on a larger old
-    /// limit.
+    /// New headroom limit, which applies once no headroom is in use: frames in flight may rely on a larger old limit.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,

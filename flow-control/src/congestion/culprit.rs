@@ -17,7 +17,8 @@ const UNIT_LEN: u64 = 256;
 /// Maximum random picks for a sample. If none is accepted, the last picked frame is blamed, whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of the frame's flow: of its source and CN-TAG, or without a CN-TAG, of its 5-tuple or addresses.
+/// Returns a digest of the frame's flow, identified by source and CN-TAG. Without CN-TAG, 5-tuple or addresses
+/// identify the flow.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -188,7 +189,7 @@ mod tests {
                     queued.leave(&mut slots, slot, SIZE);
                     there.retain(|other| *other != slot);
                 } else {
-                    queued.enter(&mut slots, slot, SIZE, || unreachable!("no flow may be computed while flows are not counted"));
+                    queued.enter(&mut slots, slot, SIZE, || unreachable!("no flow may be computed unless flows are counted"));
                     there.push(slot);
                 }
                 let mut occupied = queued.occupied.clone();

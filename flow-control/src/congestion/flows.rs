@@ -4,7 +4,7 @@
 
 use xoff_wire::units::Bytes;
 
-/// Index of no flow: the end of a chain, or the flow of a frame without an entry.
+/// Index that is no flow: ends a bucket's list, and marks frames whose flow has no entry.
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]

@@ -15,13 +15,13 @@ pub struct ReactionSettings {
     /// 1 / Gd: a unit of feedback lowers the rate by the fraction 1 / `decrease_divisor`.
     pub decrease_divisor: u32,
     pub decrease_percent_max: u8,
-    /// Cycles of fast recovery, which leave the target rate unchanged.
+    /// Number of cycles of fast recovery, in which the target rate stays unchanged.
     pub recovery_cycles: u32,
     pub cycle_bytes: Bytes,
     pub cycle_time: Nanos,
     /// R_AI: rise of the target rate per cycle of active increase.
     pub active_step: BitRate,
-    /// R_HAI: unit of the target rate's rise per cycle of hyper-active increase.
+    /// R_HAI: each cycle of hyper-active increase raises the target rate by a multiple of this.
     pub hyper_step: BitRate,
     pub rate_min: BitRate,
     pub jitter_percent: u8,

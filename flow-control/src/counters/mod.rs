@@ -69,7 +69,8 @@ pub struct PortCounters {
     pub loop_with: Counter,
     /// Addresses that moved in the last loop, at most two, as numbers; zero for none.
     pub loop_macs: [Counter; 2],
-    /// Seconds in which addresses moved to and fro between this port and a lower-numbered one, without a loop.
+    /// Number of seconds in which addresses moved to and fro between this port and a lower-numbered one, without
+    /// a loop.
     pub duplicates: Counter,
     /// Index of the other port of the last moves counted in `duplicates`, plus one; zero before the first.
     pub duplicate_with: Counter,
@@ -80,7 +81,7 @@ pub struct PortCounters {
     pub looped: Counter,
 }
 
-/// Counters of one port's slow-path frames, which are for the host, by outcome.
+/// Counters of one port's slow-path frames (frames for the host), by outcome.
 #[derive(Debug, Default, PartialEq)]
 pub struct PuntCounters {
     /// Frames copied to the host.

@@ -269,8 +269,8 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its class-enable vector "CEV 0x1000"
-    /// means 0000 1000 in binary.
+    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. The article writes the class-enable
+    /// vector 0000 1000 (binary) as "CEV 0x1000".
     #[test] // proves: pause-timing
     fn pause_time_matches_article_on_dscp_based_pfc() {
         let frame_with = |quanta| {
@@ -294,7 +294,7 @@ mod tests {
             (spine.classes(), spine.next_expiry())
         };
         let (paused, until) = obey(0, &frame);
-        assert_eq!(paused, ClassSet(1 << 3), "the pause must hold class 3 alone");
+        assert_eq!(paused, ClassSet(1 << 3), "the frame must pause class 3 alone");
         assert_eq!(until, Nanos(83_885), "the pause must last about 83.9 us");
         let (paused, until) = obey(50_000, &frame_with(0));
         assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "zero quanta must resume the class");

@@ -1,16 +1,16 @@
-//! Class rates (GFC) that this switch requests from its peer ([`RequestedRates`]), and the peer from this switch
-//! ([`KeptRates`]).
+//! Class rates (GFC): those that this switch requests from its peer ([`RequestedRates`]), and those that the peer
+//! requests ([`KeptRates`]).
 //!
-//! As in PFC, changes are sent at once, the last value sent counts, and limits expire unless refreshed.
+//! As in PFC, a change is sent at once, the latest value applies, and limits expire unless refreshed.
 
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Each class's rate step requested from the peer, and the step last sent.
+/// For each class, the rate step requested from the peer, and the one last sent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
-    /// True if a rate frame is due. First field, because each frame reads only this field.
+    /// True if a rate frame is due. Must be the first field: it is the only one read per forwarded frame.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -234,7 +234,7 @@ mod tests {
         rates.advance(Nanos(100));
         rates.set(C3, step(2));
         rates.set(C3, step(1));
-        assert!(rates.due(), "a refresh must be due, because the limit would expire at the peer");
+        assert!(rates.due(), "the due refresh must remain due: otherwise the limit expires at the peer");
         rates.announce(Nanos(101), Quanta(9));
         assert_eq!((rates.due(), rates.next_refresh()), (false, Nanos(201)));
     }

@@ -30,12 +30,12 @@ pub struct Judgement {
     pub fault: Option<Fault>,
 }
 
-/// Way in which a peer exceeded its headroom.
+/// Way in which a peer disobeyed an XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Too many bytes within the time limit.
+    /// Within the time allowed after an XOFF, the peer sent too many bytes.
     TooMuch,
-    /// Frames after the time limit.
+    /// The peer still sent frames when the time allowed after an XOFF was over.
     TooLate,
 }
 

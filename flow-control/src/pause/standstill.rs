@@ -51,7 +51,7 @@ impl Standstill {
         }
     }
 
-    /// Takes a sample of the classes `blocked` at the last attempt to send.
+    /// Takes a sample; `blocked` are the classes that could not send at the last attempt.
     pub fn look(&mut self, now: Nanos, blocked: ClassSet) {
         self.looks += 1;
         self.classes = ClassSet::NONE;
@@ -117,7 +117,7 @@ mod tests {
         look_on(&mut standstill, 2, C5);
         assert_eq!(standstill.classes(), ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 1, C5);
-        assert_eq!(standstill.classes(), C5, "classes 3 and 5 must have separate results");
+        assert_eq!(standstill.classes(), C5, "classes 3 and 5 must be counted separately");
         look_on(&mut standstill, LOOKS - 3, C3);
         assert_eq!(
             standstill.classes(),

@@ -122,12 +122,12 @@ mod tests {
             assert_eq!(
                 allowed(3, by(Trigger::Egress(PortId(port)))),
                 is_port,
-                "an XOFF that blames port {port} (`Egress`) must be kept if and only if that port exists"
+                "an XOFF with trigger `Egress({port})` must be removed if and only if that port is missing"
             );
             assert_eq!(
                 allowed(3, by(Trigger::TableFull(PortId(port)))),
                 is_port,
-                "an XOFF that blames port {port} (`TableFull`) must be kept if and only if that port exists"
+                "an XOFF with trigger `TableFull({port})` must be removed if and only if that port is missing"
             );
         }
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));

@@ -1,4 +1,4 @@
-//! Tests that a policy has the same intents and state if it does not get the events that its margins exempt.
+//! Tests that a policy's intents and state do not change if it gets no events within its margins.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -71,7 +71,7 @@ impl SparedPair {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));
             assert!(
                 spared == all,
-                "both policies must have the same state after {step:?} from port {from} to {to}:\n{spared}\n{all}"
+                "without {step:?} from port {from} to {to}, a policy must have the same state:\n{spared}\n{all}"
             );
         }
         self.wanted |= !wanted.is_empty();
@@ -143,7 +143,7 @@ fn events_that_a_policy_may_skip_do_not_change_its_intents() {
             let ever_ended = of_step.peek().is_some();
             assert!(
                 !ever_ended || of_step.any(|(_, led_to)| *led_to),
-                "{kind:?}: a byte beyond a margin of {step:?} must have an effect at least once"
+                "{kind:?}: at least one byte beyond a margin of {step:?} must change intents or state"
             );
             let looks_ahead = match step {
                 Step::Receive => matches!(

@@ -1,6 +1,6 @@
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group, one for each bit of a 64-bit word.
+/// Maximum number of members of a group: one for each bit of a 64-bit word.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Maximum weight of a member.
@@ -47,9 +47,9 @@ pub enum Spread {
     Frame(Turns),
     /// Each frame takes a random path with few queued bytes in its class and higher classes (DeTail).
     Adaptive {
-        /// Bytes in a queue below which its path is preferred.
+        /// Queue length in bytes below which a path is preferred.
         low: Bytes,
-        /// Bytes in a queue below which its path is used if none is preferred. Otherwise all paths are used.
+        /// Queue length in bytes below which a path is used if none is preferred. Otherwise all paths are used.
         high: Bytes,
     },
 }

@@ -336,8 +336,8 @@ pub struct ClassSettings {
     pub xon: Bytes,
     /// Bytes that the ingress queue may hold beyond `xoff`; zero in a lossy class.
     pub headroom: Bytes,
-    /// Ingress frames at which XOFF is also sent, because small frames can exhaust frame slots first. `u32::MAX` means
-    /// no limit.
+    /// Number of queued frames at which XOFF is also sent, because small frames can exhaust frame slots first.
+    /// `u32::MAX` means no limit.
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,

@@ -232,7 +232,7 @@ mod tests {
         send(&mut table, 5, 9);
         assert!(table.request_pause(id(2)));
         send(&mut table, 50, 9);
-        assert_eq!(table.next_refresh(), Nanos(105), "the refresh time must count from the first pause");
+        assert_eq!(table.next_refresh(), Nanos(105), "the refresh must be due 100 ns after the first pause");
         table.advance(Nanos(104));
         assert!(!table.is_due());
         table.advance(Nanos(105));

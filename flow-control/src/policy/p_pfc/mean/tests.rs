@@ -59,7 +59,7 @@ fn p_pfc_congestion_ends_xoff_minus_xon_below_current_mean() {
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
     // With 120,000 bytes in the other queues and 27,500 in port 4's, the mean of the five queues is 29,500 bytes, 2,000
-    // more.
+    // above port 4's.
     assert_eq!(bench.dequeue(0, 4, 12_498), [], "congestion ended at 27,502 bytes");
     assert_eq!(bench.dequeue(0, 4, 2), [xon(0)]);
 }
