@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test] // proves: classification
-    fn frames_of_data_file_are_classified_for_each_trust_setting() {
+    fn data_file_frames_have_expected_class_for_each_trust_setting() {
         let table = include_str!("../../wire/data/data-frames.txt");
         for (columns, frame) in xoff_explore::frames(table) {
             let header = Header::parse(&frame).unwrap();

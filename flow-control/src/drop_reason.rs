@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: verdict
-    fn filtered_drop_reasons_are_exactly_the_expected_ones() {
+    fn only_expected_drop_reasons_count_as_filtered() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
         let names: Vec<&str> = filtered.map(DropReason::name).collect();
         let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated not_collecting no_destination \

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_beyond_share_of_watchdog_window_start_storm() {
+    fn storm_begins_if_pauses_fill_configured_share_of_window() {
         let storm = Some(Change::StormBegins);
         for (gap, waiting, change) in [(20, Some(1_040), storm), (21, Some(1_040), None), (20, None, None)] {
             let mut port = paused_twice(gap);

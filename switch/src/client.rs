@@ -47,7 +47,8 @@ pub fn url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Refuses a URL that ends in a page, such as `/metrics` in Prometheus's settings: commands append their own.
+/// Refuses a URL that ends in a page, such as `/metrics` in Prometheus's settings: commands append their
+/// own page.
 fn without_page(place: &str) -> Result<(), String> {
     let path = place.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
     match path.rsplit_once('/') {

@@ -99,7 +99,7 @@ impl Handoff {
             for low in 0..high {
                 let (up, down) = (queues(), queues());
                 let [low, high] =
-                    handoffs.get_disjoint_mut([low, high]).expect("two different workers are paired");
+                    handoffs.get_disjoint_mut([low, high]).expect("a queue must connect different workers");
                 low.others.push(OtherWorker { worker: high.me, to: up.0, from: down.1 });
                 high.others.push(OtherWorker { worker: low.me, to: down.0, from: up.1 });
             }
@@ -172,7 +172,7 @@ fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> O
     batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
     let is_settled = store.settle(&handover.frame);
-    debug_assert!(is_settled, "the store must accept a frame after `can_settle`");
+    debug_assert!(is_settled, "the store must accept a frame if `can_settle` is true");
     Some(handover)
 }
 

@@ -69,7 +69,7 @@ mod tests {
             spin.busy(now, frames);
         }
         let span = (0..=MOST.0).find(|&span| spin.idle(now.after(Nanos(span))));
-        Nanos(span.expect("the worker must sleep at last"))
+        Nanos(span.expect("the worker must sleep after the maximum polling time"))
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(
             polling_time(&[(51, 1), (slow, 300)]),
             WORTH_A_SLEEP,
-            "frames 1 us apart must cause the shortest polling"
+            "after frames 1 us apart, the worker must poll for the shortest time"
         );
         assert_eq!(polling_time(&[(51, 1), (slow, 6)]), MOST);
         assert_eq!(polling_time(&[(51, 1), (slow, 5)]), Nanos::ZERO, "frames 60 us apart must end polling");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_time_stays_while_frames_arrive_within_it() {
+    fn polling_time_is_unchanged_if_frames_arrive_within_it() {
         assert_eq!(polling_time(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
@@ -120,7 +120,7 @@ mod tests {
     fn worker_loops_without_work_do_not_restart_polling_time() {
         let mut spin = SpinWindow::new(MOST);
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
-        assert!(spin.idle(Nanos(90_000)), "a wake-up without work must not restart polling");
+        assert!(spin.idle(Nanos(90_000)), "a wake-up without work must not restart the polling time");
         spin.busy(Nanos(90_001), 1);
         assert_eq!(spin.window, Nanos::ZERO, "90 us without frames must end polling");
     }

@@ -55,7 +55,7 @@ pub struct Cnm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CongestionPointId(pub [u8; 8]);
 
-/// Start of a frame after its tags (MSDU), at most [`MSDU_MAX`] bytes.
+/// First bytes of a frame behind its tags (MSDU), at most [`MSDU_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Msdu {
     bytes: [u8; MSDU_MAX],

@@ -139,7 +139,7 @@ mod tests {
             Ok(Some(some())),
             "an invalid step must be ignored for a class outside the vector"
         );
-        assert_eq!(with(39, 0xff), Ok(Some(some())), "the reserved byte must be ignored");
+        assert_eq!(with(39, 0xff), Ok(Some(some())), "a nonzero reserved byte must be ignored");
         assert_eq!(
             with(17, 1),
             Err(MacControlError::Rates),

@@ -51,7 +51,7 @@ impl Address {
 pub struct Packet {
     pub src: Address,
     pub dst: Address,
-    /// Packet length in bytes by its header, as MTUs count it.
+    /// Packet length in bytes according to its header; MTUs limit this length.
     pub len: u32,
     /// TTL (IPv4) or hop limit (IPv6) of the received packet.
     pub hops_left: u8,

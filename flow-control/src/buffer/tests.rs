@@ -114,7 +114,7 @@ fn lossy_queue_drops_frames_beyond_its_maximum() {
 }
 
 #[test] // proves: thresholds
-fn queue_reaches_xoff_at_its_limit_of_frames() {
+fn queue_reaches_xoff_at_its_frame_limit() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 10);
     enter(&mut buffer, P0, LOSSLESS, &[64; 9]);
     assert!(!buffer.at_xoff(P0, LOSSLESS));
@@ -262,7 +262,7 @@ fn egress_limits_apply_to_lossless_queues_if_configured() {
 }
 
 #[test]
-fn headroom_in_pool_never_exceeds_pool_or_ingress_limits() {
+fn headroom_from_pool_respects_pool_and_ingress_limits() {
     for (pool, ingress_limit, port_limit) in
         [(12_000, 90_000, 90_000), (90_000, 12_000, 90_000), (90_000, 90_000, 12_000)]
     {
@@ -404,7 +404,7 @@ fn lossy_pool_is_full_at_frame_limit() {
 }
 
 #[test]
-fn workers_share_lossy_pool_by_number_of_ports() {
+fn lossy_pool_is_divided_among_workers_by_port_count() {
     assert_eq!(pool(9_000, 30).part(1, 3), pool(3_000, 10));
     assert_eq!(pool(9_000, 30).part(3, 3), pool(9_000, 30));
     assert_eq!(LossyPool::UNLIMITED.part(1, 3), LossyPool::UNLIMITED);
@@ -441,7 +441,7 @@ fn queue_made_lossless_leaves_lossy_pool_as_it_drains() {
 }
 
 #[test]
-fn frames_queued_before_pool_is_limited_count_in_it() {
+fn new_limit_of_lossy_pool_counts_frames_queued_earlier() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(6_000));
@@ -456,7 +456,7 @@ fn frames_queued_before_pool_is_limited_count_in_it() {
 }
 
 #[test] // proves: batches
-fn frames_within_reported_margin_of_queue_stay_below_xoff() {
+fn queue_stays_below_xoff_within_its_reported_margin() {
     for seed in xoff_explore::seeds(0..400) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let alpha = rng.choice([None, None, Some(-2), Some(0), Some(1), Some(3)]).unwrap();
@@ -527,7 +527,7 @@ fn reported_margin_of_queue_ends_one_frame_below_xoff_limit() {
 }
 
 #[test] // proves: batches
-fn frames_within_margin_stay_below_xoff_as_pool_fills() {
+fn queue_stays_below_xoff_within_margin_as_pool_fills() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);

@@ -189,7 +189,7 @@ mod tests {
                     queued.leave(&mut slots, slot, SIZE);
                     there.retain(|other| *other != slot);
                 } else {
-                    queued.enter(&mut slots, slot, SIZE, || unreachable!("no flow may be computed unless flows are counted"));
+                    queued.enter(&mut slots, slot, SIZE, || unreachable!("a frame's flow must not be computed unless flows are counted"));
                     there.push(slot);
                 }
                 let mut occupied = queued.occupied.clone();

@@ -106,7 +106,7 @@ mod tests {
     use xoff_explore::explore;
 
     #[test]
-    fn of_equally_large_flows_lowest_index_counts_as_largest() {
+    fn lowest_index_is_largest_among_equally_large_flows() {
         let mut flows = Flows::new(4);
         assert_eq!(flows.largest(), None);
         let (a, b) = (flows.add(10, Bytes(100)), flows.add(20, Bytes(100)));

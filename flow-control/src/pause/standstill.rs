@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test] // proves: stalled-floods
-    fn class_counts_as_long_paused_after_required_samples() {
+    fn class_is_long_paused_only_after_256_samples() {
         let mut standstill = paused(Nanos(5));
         look_on(&mut standstill, LOOKS - 1, C3);
         assert_eq!(standstill.classes(), NO_CLASS);

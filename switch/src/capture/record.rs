@@ -22,7 +22,7 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Numbers of frames, by port: selected ones, and those among them lost because the ring was full.
+/// For each port: how many frames the capture selected, and how many of them were lost because the ring was full.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 

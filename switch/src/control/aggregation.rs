@@ -78,8 +78,8 @@ impl Aggregators {
     }
 }
 
-/// Passes the link state to the group member; first a loss since the last call, even if the link is back, because the
-/// workers have detached the member.
+/// Passes the link state to the group member. If the link was lost since the last call, passes the loss first, even if
+/// the link is back: the workers have detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(
             member_states(&inbox),
             [(LEFT, MemberState::Distributing)],
-            "the state must be sent again after a reload"
+            "the LACP state must be sent to workers again after a reload"
         );
 
         for link in [Link::Down, Link::Up] {
@@ -273,8 +273,8 @@ mod tests {
             [(LEFT, MemberState::Detached)],
             "workers must learn of a link loss, even if the link is back"
         );
-        assert!(at.idle_since > begin, "the idle time must begin anew after a link loss");
-        // Count the truncated frame, and two empty ones received after the group was formed.
+        assert!(at.idle_since > begin, "the group's idle time must begin anew after a link loss");
+        // Three frames were malformed: the truncated one, and two empty ones after the group was formed.
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 3);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
         assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test] // proves: lacp
-    fn individual_lacp_member_keeps_start_of_its_time_without_data() {
+    fn time_without_data_of_lacp_member_is_not_restarted() {
         const RIGHT: PortId = PortId(1);
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));

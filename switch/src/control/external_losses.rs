@@ -206,8 +206,8 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames that the port sent between `before` and `now`. A class is lossless if it is at any port in
-/// any of the `settings`.
+/// Classifies the frames that the port sent between `before` and `now`. A class counts as lossless if any of the
+/// `settings` makes it lossless at any port.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
@@ -281,23 +281,31 @@ mod tests {
     }
 
     #[test] // proves: kernel-drops
-    fn socket_losses_without_lossless_arrivals_are_lossy() {
+    fn socket_losses_are_lossy_if_only_lossy_classes_arrived() {
         let mut story = LossHistory::new();
         story.comes(marks(3));
         assert_eq!(story.read(), [0; 3]);
         story.comes(marks(0));
         story.losses.behind_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "a frame of class 3 before the last counter reading must count");
+        assert_eq!(
+            story.read(),
+            [1, 0, 0],
+            "the loss must be charged to a lossless class: class 3 arrived before the last reading"
+        );
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.behind_program = 40;
         assert_eq!(story.read(), [0, 0, 40]);
         story.comes(marks(3));
         story.losses.behind_program = 50;
-        assert_eq!(story.read(), [10, 0, 40], "a frame of class 3 must count");
+        assert_eq!(story.read(), [10, 0, 40], "the losses must be charged to class 3, which arrived");
         assert_eq!(story.read(), [10, 0, 40]);
         story.losses.behind_program = 51;
-        assert_eq!(story.read(), [11, 0, 40], "a loss without arrivals must count as lossless");
+        assert_eq!(
+            story.read(),
+            [11, 0, 40],
+            "the loss must be charged to a lossless class, because no frame arrived"
+        );
     }
 
     #[test]
@@ -312,14 +320,18 @@ mod tests {
         assert_eq!(story.read(), [2, 0, 0]);
         story.comes(marks(0));
         story.losses.behind_program = 3;
-        assert_eq!(story.read(), [3, 0, 0], "an arrival during a reading must count for both intervals");
+        assert_eq!(
+            story.read(),
+            [3, 0, 0],
+            "a frame that arrives during a reading must count in both intervals"
+        );
         story.comes(marks(0));
         story.losses.behind_program = 4;
         assert_eq!(story.read(), [3, 0, 1]);
     }
 
     #[test]
-    fn lost_malformed_frames_count_as_lossless() {
+    fn lost_malformed_frame_counts_as_loss_of_lossless_class() {
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.malformed = 1;
@@ -335,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_frames_and_unreadable_heads_count_as_lossless() {
+    fn loss_after_control_or_unreadable_frame_is_not_lossy() {
         for head in [Head::Control, Head::Unreadable] {
             let mut story = LossHistory::new();
             story.comes(head);
@@ -349,12 +361,20 @@ mod tests {
         let mut story = LossHistory::new();
         story.read();
         story.losses.before_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "a loss without arrivals must count as lossless");
+        assert_eq!(
+            story.read(),
+            [1, 0, 0],
+            "the loss must be charged to a lossless class, because no frame arrived"
+        );
         story.comes(marks(3));
         story.read();
         story.comes(marks(0));
         story.losses.before_program = 3;
-        assert_eq!(story.read(), [3, 0, 0], "an arrival of class 3 one counter reading ago must count");
+        assert_eq!(
+            story.read(),
+            [3, 0, 0],
+            "the losses must be charged to class 3, which arrived one reading ago"
+        );
         story.comes(marks(0));
         story.losses.before_program = 6;
         assert_eq!(story.read(), [3, 3, 0]);
@@ -364,30 +384,38 @@ mod tests {
     fn transmit_losses_are_classified_by_frames_sent() {
         let mut story = LossHistory::new();
         story.losses.sent = 1;
-        assert_eq!(story.read(), [1, 0, 0], "a transmit loss without frames sent must count as lossless");
+        assert_eq!(
+            story.read(),
+            [1, 0, 0],
+            "the loss must be charged to a lossless class, because no frame was sent"
+        );
         story.sends(0);
         story.losses.sent = 2;
         assert_eq!(story.read(), [1, 0, 1]);
         story.sends(0);
         story.sent.bytes[3] = 1000;
         story.losses.sent = 3;
-        assert_eq!(story.read(), [2, 0, 1], "frames of class 3 in the kernel must count");
+        assert_eq!(story.read(), [2, 0, 1], "the loss must be charged to class 3, queued in the kernel");
         story.sent.bytes[3] = 0;
         (0..2).for_each(|_| _ = story.read());
         story.sends(0);
         story.sent.pauses += 1;
         story.losses.sent = 4;
-        assert_eq!(story.read(), [3, 0, 1], "a sent pause frame must count");
+        assert_eq!(story.read(), [3, 0, 1], "a loss must count as lossless after a pause frame was sent");
         story.sends(0);
         story.losses.sent = 5;
-        assert_eq!(story.read(), [4, 0, 1], "a pause frame sent a second before must count");
+        assert_eq!(
+            story.read(),
+            [4, 0, 1],
+            "a loss must count as lossless a second after a pause frame was sent"
+        );
         story.sends(0);
         story.losses.sent = 6;
         assert_eq!(story.read(), [4, 0, 2]);
     }
 
     #[test]
-    fn loss_counts_as_lossless_if_class_was_lossless_just_before() {
+    fn loss_is_charged_to_class_that_was_lossless_just_before() {
         let mut story = LossHistory::new();
         let with = |lossless| {
             let mut settings = (*view().0.settings()).clone();
@@ -397,10 +425,18 @@ mod tests {
         story.settings = with(false);
         story.comes(marks(3));
         story.losses.behind_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "a class that was lossless until now must count");
+        assert_eq!(
+            story.read(),
+            [1, 0, 0],
+            "the loss must be charged to class 3, which was lossless until now"
+        );
         story.comes(marks(3));
         story.losses.behind_program = 2;
-        assert_eq!(story.read(), [2, 0, 0], "a frame sent while its class was lossless must count");
+        assert_eq!(
+            story.read(),
+            [2, 0, 0],
+            "the loss must be charged to class 3, which was lossless one reading ago"
+        );
         story.read();
         story.comes(marks(3));
         (story.losses.behind_program, story.losses.before_program) = (3, 4);
@@ -426,7 +462,7 @@ mod tests {
             assert_eq!(
                 story.read_now(story.came.clone()),
                 [frames, 0, 0],
-                "an arrival of class 3 within the last second must count"
+                "the losses must be charged to class 3, which arrived within the last second"
             );
         }
         (0..2).for_each(|_| _ = story.read());

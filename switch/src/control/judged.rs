@@ -82,7 +82,7 @@ pub struct ResponseStatus {
 /// counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Lost frames that count as lossless (docs/verdict.md).
+    /// Lost frames that count as losses of lossless classes (docs/verdict.md).
     pub lossless: u64,
     /// Frames lost before the XDP program saw them, while only lossy frames arrived; they may be lossless.
     pub unknown: u64,

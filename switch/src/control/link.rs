@@ -93,7 +93,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether a device with a new name does not keep `before` as an alternative name.
+/// Returns whether a device that has a new name lost its name `before`, even as an alternative name.
 fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }
@@ -432,8 +432,8 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues with which to reopen a port once more, if `events` during its reopening with
-/// `opened_with` queues require that.
+/// If queues may have changed (`events`) while a port was reopened with `opened_with` queues, returns the number of
+/// queues with which to reopen the port again.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -242,7 +242,7 @@ mod tests {
             "{taken}"
         );
         drop(http);
-        assert!(!path.exists(), "the switch must remove its socket file at its end");
+        assert!(!path.exists(), "a listener must remove its socket file when it is closed");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(listen(&at, None, &[]).unwrap());
@@ -281,7 +281,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let second = listen(&at, None, &[]).unwrap();
         drop(first);
-        assert!(path.exists(), "the first listener must keep the socket file of the second");
+        assert!(path.exists(), "closing the first listener must not remove the second's socket file");
         drop(second);
         assert!(!path.exists());
     }

@@ -21,7 +21,7 @@ pub struct LossBooks {
 struct Leaving {
     /// Lossless classes of a port that is being removed, as bits of a [`ClassSet`]; empty for other ports.
     classes: Counter,
-    /// Losses, by class, of frames that the port had to send, counted until its removal began.
+    /// By class: losses, before the removal began, of frames that the port had to send.
     before: [Counter; CLASSES],
 }
 

@@ -112,7 +112,7 @@ pub enum ControlError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlEnded {
     #[error(
-        "the kernel closed the netlink socket of the control thread, which has ended: it cannot see changes of links"
+        "the control thread has ended, because the kernel closed its netlink socket: it could not see changes of links"
     )]
     ByItself,
     #[error("the control thread panicked, which is a bug of xoff")]

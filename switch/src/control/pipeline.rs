@@ -24,7 +24,7 @@ pub struct HaltStatus {
     pub count: u64,
     /// True if the pipeline is halted because this egress queue is full.
     pub now: bool,
-    /// Time of halts because this egress queue was full, including a current halt.
+    /// Total time for which this full egress queue halted the pipeline, including a halt that still lasts.
     pub nanos: u64,
 }
 

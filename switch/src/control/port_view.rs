@@ -37,7 +37,7 @@ pub struct PortView {
     unseen: LossClassifier,
     devices: Mutex<Devices>,
     pub overspeed_bytes: Counter,
-    /// Share of the latest window of five seconds, in percent, for which the peer paused each class.
+    /// For each class, how much of the latest five seconds the peer paused it, in percent.
     pub paused_percent: [Counter; CLASSES],
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
@@ -464,8 +464,8 @@ impl PortView {
     }
 }
 
-/// Largest total pause time returned so far; no later call returns less. Between the two steps in which a worker ends
-/// a pause, a reading would be too low.
+/// Largest total pause time returned so far; no later call returns less. A reading would be too low between the two
+/// steps in which a worker ends a pause.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

@@ -22,7 +22,7 @@ const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of the same kind, so that hosts cannot fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
-/// Maximum delay of the next check of deadlines after a membership report that changed only deadlines.
+/// If a membership report changes only deadlines, they are checked within this time, not at once.
 const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]

@@ -20,7 +20,8 @@ pub struct Verdict {
     /// Frames of lossless classes flooded, because their destination was not learned, or forgotten after a loss of link.
     #[serde(default)]
     pub lossless_flooded_unknown: u64,
-    /// Frames lost outside the switch that count as lossless. Zero is a proof only if `unproved` is empty.
+    /// Frames lost outside the switch that count as losses of lossless classes. Zero is a proof only if `unproved` is
+    /// empty.
     pub unseen_lost: u64,
     /// Frames lost before the XDP program saw them, while only lossy classes arrived; they may include lossless frames.
     #[serde(default)]

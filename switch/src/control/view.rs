@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gap_between_worker_loops_above_budget_counts_as_stall() {
+    fn worker_loop_gap_above_stall_budget_counts_as_stall() {
         let facts = WorkerFacts::default();
         facts.looped(Nanos(1000), Nanos(1000));
         assert_eq!(facts.stalls.get(), 0);

@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use super::books::Books;
 
-/// Distribution of measured times. Quantiles are upper bounds: at most one eighth too high for times of workers, at
-/// most doubled for others.
+/// Distribution of measured times. Quantiles are upper bounds: for times of workers at most one eighth above the true
+/// value, for others at most twice that value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Number of measured times.

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn host_path_ring_keeps_frames_whole_and_in_order_at_its_end() {
+    fn host_path_ring_keeps_frames_in_order_when_it_wraps_around() {
         let (mut writer, mut reader) = ring(100);
         for round in 0..50u8 {
             assert!(reader.is_empty() && writer.is_empty());

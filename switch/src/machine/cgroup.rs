@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn lowest_memory_limit_of_cgroup_and_its_ancestors_applies() {
+    fn least_free_memory_of_cgroup_and_its_ancestors_applies() {
         let unlimited = "9223372036854771712\n";
         let version_1 = [
             ("memory.limit_in_bytes", unlimited),

@@ -223,7 +223,7 @@ fn dcbx_class_gets_bandwidth_share_of_its_traffic_class() {
 }
 
 #[test]
-fn ets_with_shares_above_100_percent_is_refused() {
+fn ets_shares_with_sum_above_100_percent_are_refused() {
     let of = |bandwidth, algorithm| {
         let tlv = Tlv::Ets(Ets { bandwidth, algorithm, ..ets() });
         read(&frame(&[CHASSIS, PORT, Tlv::Ttl(1), tlv])[14..]).remove(0).map(|_| ())

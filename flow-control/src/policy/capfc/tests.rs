@@ -152,7 +152,7 @@ fn capfc_peer_resumes_when_no_egress_port_blames_its_port() {
 }
 
 #[test]
-fn port_over_xoff_stays_paused_until_below_xon_after_blame() {
+fn port_over_xoff_stays_paused_after_its_blame_ends() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(1, 19_999), [], "pause one byte below XOFF");
     assert_eq!(bench.enqueue(1, OUT, 10_001), [xoff(1, BLAMED)]);

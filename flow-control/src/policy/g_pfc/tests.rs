@@ -61,7 +61,7 @@ fn g_pfc_gives_lowest_lossless_class_plain_pfc() {
 }
 
 #[test]
-fn g_pfc_with_equal_thresholds_resumes_lower_classes_when_empty() {
+fn g_pfc_resumes_lower_classes_when_queue_is_empty() {
     let g_pfc = GPfcSettings { pause_lower: 0.000_01, resume_lower: 0.000_01 };
     let settings = PolicySettings { g_pfc, ..PolicySettings::default() };
     let mut bench = Bench::of_class(PolicyKind::GPfc, settings, C2, LOSSLESS, |_| {});

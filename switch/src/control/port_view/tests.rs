@@ -4,7 +4,7 @@ use xoff_ebpf::Place;
 use crate::control::testing::device;
 
 #[test]
-fn time_of_running_pause_never_decreases() {
+fn total_pause_time_never_decreases() {
     let (finished, since, total) = (Counter::default(), Counter::default(), PauseTotal::default());
     assert_eq!(total.total(Nanos(50), &finished, &since), 0);
     since.set(100);

@@ -188,7 +188,7 @@ pub(crate) struct Reloader {
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// Token that each thread which reads the file clones: the number of clones limits these threads.
+    /// Cloned by each thread that reads the file: the number of clones limits the number of such threads.
     readers: Arc<()>,
 }
 
@@ -526,6 +526,6 @@ mod tests {
         expected.ports[1].classes[raised].egress_max = next.ports[1].classes[raised].egress_max;
         assert_eq!(roomier(&was, &next), Some(expected));
         next.ports[1].classes[raised].egress_max = Bytes(1);
-        assert_eq!(roomier(&was, &next), None, "limits that are only lowered must need no first step");
+        assert_eq!(roomier(&was, &next), None, "a reload that only lowers limits must need no first step");
     }
 }

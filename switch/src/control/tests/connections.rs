@@ -45,7 +45,7 @@ fn http_request_with_foreign_host_header_is_refused() {
 }
 
 #[test]
-fn read_only_switch_lists_only_paths_for_reading() {
+fn read_only_switch_lists_only_read_only_paths() {
     let (view, _inbox) = view();
     let all = get(&serve(&view), "/").1;
     let routes = crate::control::http::read_only(view);

@@ -30,7 +30,7 @@ fn put_policy_request_changes_one_class_or_all_classes() {
         (r#"{"policy": "custom"}"#, "this program has none: build a program with its own policy"),
         (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
         (r#"{"class": 3}"#, "and may have `class`; send for example {\"policy\""),
-        (r#"{"policy": "pfc", "class": 300}"#, "with a class from 0 to 7 or none"),
+        (r#"{"policy": "pfc", "class": 300}"#, "; `class` is 0 to 7; without `class`, the policy applies to all classes"),
         ("pfc", "send for example {\"policy\""),
     ] {
         let (code, text) = put(body);
@@ -79,7 +79,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 }
 
 #[test] // proves: policy-swap
-fn put_policy_request_with_cut_or_too_long_body_is_refused() {
+fn put_policy_request_with_partial_or_long_body_is_refused() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let answer = |head: &str, body: &[u8]| {

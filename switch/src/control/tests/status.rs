@@ -83,7 +83,7 @@ fn status_still_has_sent_flow_lists_after_reload_ends_ofc() {
 }
 
 #[test] // proves: verdict
-fn loss_makes_verdict_not_kept_and_gap_makes_it_not_proved() {
+fn loss_gives_verdict_not_kept_and_proof_gap_not_proved() {
     let answers = |missing: u64| {
         let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
         vec![Answer::Given(ledger)]

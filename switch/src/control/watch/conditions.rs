@@ -486,7 +486,7 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
 #[derive(Debug)]
 pub(super) struct KernelLosses {
     unseen: Vec<ExternalLosses>,
-    /// Frames longer than a memory chunk that the XDP program dropped, by port.
+    /// For each port, frames that the XDP program dropped because they were longer than a memory chunk.
     too_long: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket, which drains at the line rate, and
+//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket. The bucket drains at the line rate, and
 //! holds what the line carries in the longest stall.
 
 use xoff_flow_control::settings::PortSettings;

@@ -3,7 +3,7 @@ use xoff_wire::units::{CLASSES, Class, Nanos, PortId};
 use super::super::view::SwitchView;
 
 pub(super) const WINDOW: Nanos = Nanos::from_secs(5);
-/// Percentage of a window for which the peer must pause a class to be at fault.
+/// Minimum percentage of a measured period for which a peer at fault pauses a class.
 pub(super) const PERCENT_MIN: u64 = 95;
 
 #[derive(Clone, Debug, Default)]

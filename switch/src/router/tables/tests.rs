@@ -155,7 +155,7 @@ fn resolved_neighbours_have_host_routes() {
 }
 
 #[test]
-fn route_with_lowest_reachable_metric_applies() {
+fn usable_route_with_lowest_metric_applies() {
     let mut tables = tables();
     let dead = Via { is_dead: true, ..via(P1, Some("10.1.0.9")) };
     put(&mut tables, table::MAIN, "10.9.0.0/16", 20, RouteKind::Unicast(vec![via(P2, Some("10.2.0.9"))]));

@@ -44,7 +44,7 @@ fn p_pfc_threshold_is_mean_queue_length_if_above_minimum() {
 }
 
 #[test]
-fn p_pfc_congestion_ends_xoff_minus_xon_below_threshold() {
+fn p_pfc_congestion_ends_at_threshold_minus_hysteresis() {
     let mut bench = bench();
     bench.enqueue(0, 4, 10_001);
     assert_eq!(bench.dequeue(0, 4, 2_000), [], "congestion ended above XON");
@@ -54,7 +54,7 @@ fn p_pfc_congestion_ends_xoff_minus_xon_below_threshold() {
 }
 
 #[test] // proves: p-pfc
-fn p_pfc_congestion_ends_xoff_minus_xon_below_current_mean() {
+fn p_pfc_congestion_ends_at_current_mean_minus_hysteresis() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
