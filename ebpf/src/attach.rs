@@ -111,7 +111,7 @@ impl Drop for Attached {
 /// * `mode`: `None` tries native, then generic mode.
 /// * `longest`: maximum bytes of a frame (longer ones are dropped); `None` if frames may take several chunks.
 /// * `has_stamps`: true if the program writes the time of receipt (CLOCK_MONOTONIC, in nanoseconds) in front of each
-///   frame, where the sockets' chunks need 8 free bytes.
+///   frame; the sockets' chunks need 8 free bytes there.
 ///
 /// # Errors
 /// Returns an [`EbpfError`] and leaves the interface unchanged.

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn dscp_of_lossy_class_overrules_lossless_pcp() {
+    fn dscp_that_maps_to_lossy_class_overrules_lossless_pcp() {
         let overruled = |trust, tci, ip| {
             let mut port = PortSettings { trust, ..port_settings(0) };
             port.classes[3].lossless = true;

@@ -325,7 +325,7 @@ pub(crate) mod tests {
             assert_eq!(
                 dropped(&a, 0),
                 u64::from(more == 1),
-                "only the frame beyond the limit must be dropped"
+                "the handover queue must drop only the frame beyond its limit"
             );
         }
         let frame =
@@ -367,7 +367,7 @@ pub(crate) mod tests {
     fn bell_wakes_only_a_sleeping_worker() {
         let bell = Bell::new().unwrap();
         bell.ring();
-        assert!(bell.event().read().is_err(), "an awake worker must not be woken");
+        assert!(bell.event().read().is_err(), "ringing must not wake an awake worker");
         bell.close_eyes();
         bell.ring();
         assert_eq!(bell.event().read().unwrap(), 1);
@@ -379,7 +379,7 @@ pub(crate) mod tests {
         let bell = Bell::new().unwrap();
         bell.wake(); // between its check and close_eyes
         bell.close_eyes();
-        assert_eq!(bell.event().read().unwrap(), 1, "the next sleep must end at once");
+        assert_eq!(bell.event().read().unwrap(), 1, "a wake-up before a sleep must end the sleep at once");
     }
 
     #[test]

@@ -97,17 +97,21 @@ mod tests {
             "after frames 1 us apart, the worker must poll for the shortest time"
         );
         assert_eq!(polling_time(&[(51, 1), (slow, 6)]), MOST);
-        assert_eq!(polling_time(&[(51, 1), (slow, 5)]), Nanos::ZERO, "frames 60 us apart must end polling");
+        assert_eq!(
+            polling_time(&[(51, 1), (slow, 5)]),
+            Nanos::ZERO,
+            "after frames 60 us apart, the worker must not poll"
+        );
         assert_eq!(polling_time(&[(slow, 0)]), MOST);
         assert_eq!(
             polling_time(&[(51, 1), (slow, 0), (12, 1)]),
             Nanos::ZERO,
-            "312 us without frames must end polling"
+            "after 312 us without frames, the worker must not poll"
         );
         assert_eq!(
             polling_time(&[(51, 1), (12, 0), (12, 1)]),
             Nanos::from_micros(48),
-            "24 us without frames must cause polling for twice that time"
+            "after 24 us without frames, the worker must poll for 48 us"
         );
     }
 
@@ -122,7 +126,7 @@ mod tests {
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
         assert!(spin.idle(Nanos(90_000)), "a wake-up without work must not restart the polling time");
         spin.busy(Nanos(90_001), 1);
-        assert_eq!(spin.window, Nanos::ZERO, "90 us without frames must end polling");
+        assert_eq!(spin.window, Nanos::ZERO, "after 90 us without frames, the worker must not poll");
     }
 
     #[test]

@@ -83,7 +83,7 @@ mod tests {
             assert_eq!(judged(&ipv4(1, sum, length + 20, 0)), None, "ICMP");
         }
         assert_eq!(judged(&ipv4(UDP, 0, 100, 0)), None, "UDP without checksum");
-        assert_eq!(judged(&ipv4(TCP, sum(TCP, 0), 19, 0)), None, "total length below that of the IP header");
+        assert_eq!(judged(&ipv4(TCP, sum(TCP, 0), 19, 0)), None, "packet shorter than its IP header");
         let mut ipv6 = vec![2; 12];
         ipv6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 40, TCP, 64]);
         ipv6.extend([0xfd; 32]);

@@ -120,7 +120,11 @@ mod tests {
     fn malformed_rate_frame_is_refused() {
         let good = some().encode(SRC);
         assert_eq!(parse(&good[..50]), Ok(Some(some())));
-        assert_eq!(parse(&good[..49]), Err(MacControlError::Rates), "a truncated time must be refused");
+        assert_eq!(
+            parse(&good[..49]),
+            Err(MacControlError::Rates),
+            "a rate frame with a truncated time must be refused"
+        );
         assert_eq!(
             parse(&good[..38]),
             Err(MacControlError::Rates),
@@ -133,17 +137,17 @@ mod tests {
             parse(&bytes)
         };
         assert_eq!(with(43, 16).map(|rates| rates.unwrap().steps[3]), Ok(RateStep::MAX));
-        assert_eq!(with(43, 17), Err(MacControlError::Rates), "a step below the lowest rate must be refused");
+        assert_eq!(with(43, 17), Err(MacControlError::Rates), "a rate below the lowest must be refused");
         assert_eq!(
             with(42, 17),
             Ok(Some(some())),
-            "an invalid step must be ignored for a class outside the vector"
+            "an invalid rate of a class that the vector does not name must be ignored"
         );
         assert_eq!(with(39, 0xff), Ok(Some(some())), "a nonzero reserved byte must be ignored");
         assert_eq!(
             with(17, 1),
             Err(MacControlError::Rates),
-            "a frame with a pause and rates must be refused"
+            "a frame with both a pause and rates must be refused"
         );
         assert_eq!(with(37, b'2'), Ok(None), "the extension of another protocol must not be read as rates");
     }

@@ -242,7 +242,7 @@ mod tests {
     fn flow_pause_bytes_match_documentation() {
         let bytes = frame(Operation::Pause(Quanta(0x1234)), C3, &[v4(0xc001)]);
         let plain = MacControl::Pfc(Pfc::default().with(C3, Quanta(0x1234))).encode(SRC);
-        assert_eq!(bytes[..34], plain[..34], "before its padding, the frame must equal plain PFC");
+        assert_eq!(bytes[..34], plain[..34], "before its padding, the frame must equal a plain PFC frame");
         let expected = [
             0x4f, 0x46, 0x43, 0x31, // OFC1
             1, 3, 0, 1, // pause, class, count

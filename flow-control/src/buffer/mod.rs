@@ -382,8 +382,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // Add the queue's own pool bytes: `used` counts them, too, but the threshold applies to the whole
-                // queue.
+                // Add the queue's own pool bytes, which `used` includes: the threshold applies to the whole queue.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test] // proves: qcn; section III: Is = 150 KB
-    fn qcn_sample_is_due_at_exact_byte() {
+    fn qcn_sample_is_due_at_last_byte_of_interval() {
         let mut point = point(&EXACT);
         assert_eq!(arrive(&mut point, &EXACT, 149_999, 0), None);
         assert!(arrive(&mut point, &EXACT, 1, 0).is_some());

@@ -47,18 +47,18 @@ pub struct PortCounters {
     /// Frames whose DSCP gives a lossy class, although their PCP maps to a lossless one. Not every frame of a
     /// micro-flow (identical headers) is counted.
     pub pcp_overruled: Counter,
-    /// Frames to reserved addresses (such as LLDP, not MAC control) that the switch itself consumed.
+    /// Frames to reserved addresses (such as LLDP, but not MAC control) that the switch itself consumed.
     pub reserved_frames: Counter,
     pub punts: [PuntCounters; PuntReason::COUNT],
-    /// Times that a control frame, such as a pause, found its frame pool empty and waited.
+    /// Number of times that a control frame, such as a pause, had to wait because its frame pool was empty.
     pub control_starved: Counter,
     /// Source address of the last pause frame obeyed; zero if none.
     pub pause_peer: Counter,
     pub cnms_received: Counter,
     pub malformed_cnms: [Counter; CnmError::COUNT],
     pub checksums_examined: Counter,
-    /// Examined frames with an unfinished (partial) TCP or UDP checksum. An isolated match, which may be chance, does
-    /// not count.
+    /// Examined frames with an unfinished (partial) TCP or UDP checksum. A single one, which may be a finished checksum
+    /// of the same value, does not count.
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_that_peer_may_still_hold_does_not_suppress_xoff() {
+    fn xoff_is_sent_even_if_peer_may_still_hold_class_paused() {
         let mut held = Held::new(Nanos(100));
         held.suspect(class(3));
         held.xoff(Nanos(0), class(3));

@@ -93,7 +93,7 @@ impl Paused {
         self.classes
     }
 
-    /// Returns paused classes that must not send, as they do not [defy](Paused::defy) the pause. Call
+    /// Returns the paused classes that must not send: those that do not [defy](Paused::defy) their pause. Call
     /// [`Paused::expire`] first.
     #[inline]
     #[must_use]

@@ -341,10 +341,10 @@ pub struct ClassSettings {
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
-    /// Length at which the egress queue is full. [`WhenFull`] applies to a frame that would make the queue reach it.
+    /// Length at which the egress queue is full. [`WhenFull`] applies to a frame with which the queue would reach it.
     pub egress_max: Bytes,
-    /// Maximum frames in the egress queue, because small frames can exhaust frame slots first. `u32::MAX` means no
-    /// limit.
+    /// Maximum number of frames in the egress queue, because small frames can exhaust frame slots first.
+    /// `u32::MAX` means no limit.
     pub egress_max_frames: u32,
     pub egress_reserve: Bytes,
     /// Egress queue length from which CaPFC counts arrivals.

@@ -14,7 +14,7 @@ use super::{ConfineError, Part};
 /// Newest Landlock ABI that the rules use. A kernel with an older ABI applies the rules that it supports.
 const NEWEST_ABI: ABI = ABI::V6;
 
-/// Directory that a thread reads to count the CPUs, which reading a per-CPU BPF map needs.
+/// Directory from which a thread counts the CPUs before it reads a per-CPU BPF map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Keeps /proc/self open: else the kernel may replace that directory by one with another inode, to which Landlock

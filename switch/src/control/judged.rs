@@ -84,7 +84,7 @@ pub struct ResponseStatus {
 pub struct UnseenStatus {
     /// Lost frames that count as losses of lossless classes (docs/verdict.md).
     pub lossless: u64,
-    /// Frames lost before the XDP program saw them, while only lossy frames arrived; they may be lossless.
+    /// Frames lost before the XDP program saw them, while only lossy frames arrived; some may be lossless.
     pub unknown: u64,
     /// Lost frames that were certainly lossy.
     pub lossy: u64,

@@ -55,7 +55,7 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
         return; // already being retried
     }
     let why =
-        format!("the receive queues of {device} changed from {had} to {queues}: the port has to be reopened");
+        format!("{device} now has {queues} receive queues instead of {had}: the port has to be reopened");
     tracing::warn!(port = %name, %device, queues, "{why}; frames of queues without a socket are not counted");
     port.unfollowed.replace(Some(why));
     port.requeued.add(1);

@@ -197,7 +197,7 @@ mod tests {
         );
         assert!(
             !may("http://localhost:8000", "10.0.0.1:9464"),
-            "a page of the client's own localhost must not read answers of another machine"
+            "a web page from localhost must not read answers of a switch at another address"
         );
         for origin in
             ["http://10.0.0.3", "http://rebound.example", "null", "file://", "", "http://localhost.example"]

@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(
             of(&table, P0, false),
             Some(third),
-            "a flow with a due resume must be among the flows to pause"
+            "the list of flows to pause must contain a flow whose resume is due"
         );
         table.packet_in(&key(3), P1);
         assert_eq!(

@@ -5,7 +5,7 @@ use super::flow_table::{BYTES_PER_INGRESS, FlowEntry};
 use super::pause_frames::BYTES_PER_PAUSED_FLOW;
 use crate::settings::{OfcSettings, PolicyKind, SwitchSettings};
 
-/// Memory in bytes per flow of an egress queue that can pause single flows.
+/// Memory in bytes for each flow of an egress queue in which single flows can be paused.
 pub const BYTES_PER_NESTED_FLOW: usize = 5;
 
 /// Returns the bytes of OFC's tables, those of shadow policies included; zero without OFC.

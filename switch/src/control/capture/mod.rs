@@ -263,7 +263,7 @@ impl Capture {
             let times = streams.iter_mut().enumerate();
             let times = times.filter_map(|(reader, records)| Some((records.peek()?.sighting.at, reader)));
             let Some((_, first)) = times.min() else { break };
-            let record = streams[first].next().expect("a record that `peek` returned must come next");
+            let record = streams[first].next().expect("the next record must be the one that `peek` returned");
             self.writer.frame(&record);
             let missed = u64::from(record.missed_before);
             self.sent_counts.add(record.sighting.port, missed + 1, missed);

@@ -425,8 +425,8 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with the egress limits of `next` where larger, for frames from workers that already have the new
-/// settings; `None` if none is larger.
+/// Returns `was` with each egress limit of `next` that is larger, because workers with the new settings may already
+/// send frames; `None` if none is larger.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
