@@ -6,7 +6,7 @@
 //! * `crossing_frame`: the frame that crosses XOFF counts whole
 //! * `loop_gap`: the port is polled once per loop, at worst after a stall
 //! * `tx_backlog`: the PFC frame waits behind frames in the driver
-//! * `delaying_frame`: the frame on the wire is finished, then the PFC frame sent
+//! * `delaying_frame`: the port finishes the frame on the wire, then sends the PFC frame
 //! * `cable`: the PFC frame travels to the peer, the peer's last bits travel back
 //! * `peer_response`: the peer may take this long to stop
 //! * `peer_backlog`: a software peer has frames in its driver, and may run ahead of its rate

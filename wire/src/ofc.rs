@@ -9,7 +9,8 @@
 //! * 38: operation; 1 pauses these flows, 2 resumes them
 //! * 39: class, 0..=7
 //! * 40-41: flow count, at least 1
-//! * 42..: flows, each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port
+//! * 42..: the flows. Each has family (4, 6 or 0), protocol, ports and addresses, source before destination. Family 0 has MAC
+//!   addresses, and the EtherType as source port
 //!
 //! A peer without this extension reads a pause of flows as a pause of the whole class. A resume enables no class in the
 //! PFC frame, because other flows may stay paused.

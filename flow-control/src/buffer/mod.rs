@@ -204,7 +204,7 @@ impl Buffer {
         queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
-    /// Returns the ingress queue's XOFF threshold, which in shared memory depends on other queues.
+    /// Returns the ingress queue's XOFF threshold.
     #[inline]
     #[must_use]
     pub fn xoff(&self, port: PortId, class: Class) -> Bytes {

@@ -10,7 +10,6 @@ pub struct Paused {
     defied: ClassSet,
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Boxed to keep this struct small.
     times: Box<[Times; CLASSES]>,
 }
 

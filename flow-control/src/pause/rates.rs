@@ -106,7 +106,6 @@ impl RequestedRates {
 pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
-    /// Expiry of each limit. Boxed to keep this struct small.
     until: Box<[Nanos; CLASSES]>,
     next_expiry: Nanos,
 }
@@ -123,7 +122,7 @@ impl KeptRates {
         }
     }
 
-    /// Changes the line rate, which determines the length of a pause quantum (512 bit times).
+    /// Changes the line rate, which determines the length of a pause quantum.
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }

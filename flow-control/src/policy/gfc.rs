@@ -2,7 +2,7 @@
 //! buffer-based: the fuller the ingress queue, the lower the rate of the peer.
 //!
 //! ```text
-//!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
+//!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above T(k), the peer may send C / 2^k
 //! ```
 //!
 //! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never stops entirely, which prevents deadlocks.

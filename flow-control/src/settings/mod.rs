@@ -343,8 +343,7 @@ pub struct ClassSettings {
     pub ingress_max: Bytes,
     /// Length at which the egress queue is full. [`WhenFull`] applies to a frame with which the queue would reach it.
     pub egress_max: Bytes,
-    /// Maximum number of frames in the egress queue, because small frames can exhaust frame slots first.
-    /// `u32::MAX` means no limit.
+    /// Maximum number of frames in the egress queue; `u32::MAX` means no limit.
     pub egress_max_frames: u32,
     pub egress_reserve: Bytes,
     /// Egress queue length from which CaPFC counts arrivals.

@@ -1,5 +1,5 @@
 //! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame,
-//! so other frames around the loss determine it; docs/verdict.md lists the rules.
+//! so other frames of that time determine it; docs/verdict.md lists the rules.
 //!
 //! A frame dropped for its invalid layout in packet memory counts as lossless, because the XDP program may have
 //! counted it long before.

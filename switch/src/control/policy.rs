@@ -24,8 +24,8 @@ use super::{SwitchView, trust};
 pub(super) const BODY_MAX: usize = 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
-const EXAMPLE: &str = "send for example {\"policy\": \"capfc-stop-max\", \"class\": 3}; `class` is 0 to 7; without \
-    `class`, the policy applies to all classes";
+const EXAMPLE: &str = "send for example {\"policy\": \"capfc-stop-max\", \"class\": 3}; `class` is 0 to 7; \
+    without `class`, the policy applies to all classes";
 
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 

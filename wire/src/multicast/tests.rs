@@ -8,7 +8,7 @@ const G: Address = Address::V4(0xef01_0203);
 const G6: Address = Address::V6((0xff05 << 112) | 0x123);
 const HOST: Address = Address::V6((0xfe80 << 112) | 9);
 
-/// Packets composed by scapy, a program that builds and parses frames.
+/// Packets composed by scapy.
 const PACKETS: [(&str, Role, &str); 12] = [
     ("igmpv1 report", Role::Report, "4500001c000100000102beda0a000001ef0102031200fcfaef010203"),
     ("igmpv2 report", Role::Report, "4600002000010000010229d20a000001ef010203940400001614f8e6ef010203"),

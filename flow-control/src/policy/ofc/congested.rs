@@ -21,8 +21,8 @@ impl CongestedFlows {
         CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
     }
 
-    /// Records that the peer pauses the flow until `until`, which replaces an earlier time (Algorithm 2 of OFC, line
-    /// 4). The table must have space for a new flow.
+    /// Records that the peer pauses the flow until `until`, which replaces an earlier time. The table must have space
+    /// for a new flow.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,
@@ -35,7 +35,7 @@ impl CongestedFlows {
         self.flows.len() == self.flows.capacity()
     }
 
-    /// Removes a flow that the peer resumes (Algorithm 2 of OFC, line 8). Returns false if it is not in the table.
+    /// Removes a flow that the peer resumes. Returns false if it is not in the table.
     pub(super) fn resume(&mut self, flow: u32) -> bool {
         let place = self.flows.iter().position(|paused| paused.flow == flow);
         if let Some(place) = place {

@@ -2,9 +2,9 @@
 //! congestion are paused, hop by hop up to their sources.
 //!
 //! A frame meets congestion if its ingress queue is between X_OFF^c (alpha x X_OFF) and X_OFF, and its egress queue is
-//! at least X_OFF^c (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all
-//! flows to that port are paused. Otherwise it is *local*: only the flows that this peer paused are paused further
-//! upstream. Plain PFC pauses the class at X_OFF, if a table is full, or if the peer does not understand flow lists.
+//! at least X_OFF^c (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: then
+//! all flows to that port are paused. Otherwise it is *local*: only the flows that this peer paused are paused further
+//! upstream. Plain PFC pauses the whole class: at X_OFF, if a table is full, or if the peer understands no flow lists.
 //!
 //! Deviations from the paper: docs/policies/ofc.md.
 

@@ -60,7 +60,7 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a pause of the flow (Algorithm 1 of OFC, line 14). Returns false if the table is full.
+    /// Requests a pause of the flow. Returns false if the table is full.
     pub(super) fn request_pause(&mut self, id: FlowId) -> bool {
         if self.rows.len() == self.rows.capacity() {
             return false;
@@ -79,8 +79,7 @@ impl PauseFrames {
         }
     }
 
-    /// Resumes all flows (Algorithm 1 of OFC, lines 17 and 18). Calls `each` with the flow, and whether a resume must
-    /// be sent.
+    /// Resumes all flows. Calls `each` with every flow, and whether a resume must be sent.
     pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let needs_resume = row.sent != SentState::Nothing;

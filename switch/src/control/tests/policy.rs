@@ -30,7 +30,7 @@ fn put_policy_request_changes_one_class_or_all_classes() {
         (r#"{"policy": "custom"}"#, "this program has none: build a program with its own policy"),
         (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
         (r#"{"class": 3}"#, "and may have `class`; send for example {\"policy\""),
-        (r#"{"policy": "pfc", "class": 300}"#, "; `class` is 0 to 7; without `class`, the policy applies to all classes"),
+        (r#"{"policy": "pfc", "class": 300}"#, "; without `class`, the policy applies to all classes"),
         ("pfc", "send for example {\"policy\""),
     ] {
         let (code, text) = put(body);
