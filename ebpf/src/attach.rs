@@ -216,7 +216,7 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
 /// Checks that program `id` was left by a killed xoff, so that [`attach`] may replace it.
 ///
 /// # Errors
-/// Returns [`EbpfError::Stranger`] for a program of others, and [`EbpfError::Unknown`] if finding out needs
+/// Returns [`EbpfError::Stranger`] for another owner's program, and [`EbpfError::Unknown`] if the check needs
 /// CAP_SYS_ADMIN.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();

@@ -100,7 +100,7 @@ impl Claim {
         tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()
     }
 
-    /// Overwrites the interface's page in the journal, with which the next process restores the device after a kill.
+    /// Overwrites the interface's page in the journal, from which the next process restores the device after a kill.
     ///
     /// # Errors
     /// Fails if `text` has more than 4096 bytes, or the system cannot write.

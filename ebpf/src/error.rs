@@ -56,7 +56,7 @@ fn held(device: &str, process: Option<u32>) -> String {
     }
 }
 
-/// Returns the error number of the failed system call, parsed from the text, because libbpf-rs hides its `io::Error`.
+/// Returns the error number of the failed system call. Parses the text, because libbpf-rs hides its `io::Error`.
 pub(crate) fn errno(error: &libbpf_rs::Error) -> Option<i32> {
     let text = format!("{error:#}");
     text.rsplit_once("(os error ")?.1.strip_suffix(')')?.parse().ok()

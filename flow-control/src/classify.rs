@@ -19,7 +19,7 @@ pub struct Classifier(Box<Tables>);
 struct Tables {
     classes: [[Class; NO_PCP + 1]; NO_DSCP + 1],
     lossless: ClassSet,
-    /// PCPs that map to lossless classes; empty at a port that ignores DSCPs, where nothing overrules a PCP.
+    /// PCPs that map to lossless classes; empty at a port that ignores DSCPs, because no DSCP overrules a PCP there.
     lossless_pcps: ClassSet,
 }
 

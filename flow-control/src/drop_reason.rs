@@ -23,7 +23,7 @@ pub enum DropReason {
     /// Frame without an egress port: flooding is off, or no other port of its VLAN has a link (a port of a LACP group
     /// must also have joined it).
     NoDestination,
-    /// Multicast frame to a group without a listener at another port, in a VLAN with snooping.
+    /// Multicast frame, in a VLAN with snooping, to a group that has no listener at another port.
     NoListener,
     /// Flooded frame above the rate limit of its ingress port.
     StormLimit,
@@ -39,8 +39,8 @@ pub enum DropReason {
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
-    /// Packet that cannot be routed (no route, expired hop limit, or too long and not fragmentable), beyond the punt
-    /// rate (`[punt]`).
+    /// Packet that cannot be routed (no route, expired hop limit, or too long and not fragmentable), and exceeds the
+    /// punt rate (`[punt]`).
     Unroutable,
     /// Frame from the machine's kernel that only the switch may send: MAC control, or LLDP unless `lldp = "kernel"`.
     HostControl,
@@ -62,12 +62,12 @@ pub enum DropReason {
     /// Packet whose neighbour's MAC address is unresolved: a lossless packet that waited too long, or a lossy one
     /// beyond the punt rate (`[punt]`).
     Unresolved,
-    /// Slow-path frame for the machine's kernel beyond the punt rate (`[punt]`).
+    /// Slow-path frame for the machine's kernel that exceeds the punt rate (`[punt]`).
     PuntLimit,
     /// Slow-path frame for the machine's kernel, when the queue to the kernel is full.
     PuntFull,
-    /// Frame from the machine's kernel: beyond its port's limit, for a full egress queue, or sent in a VLAN to a port
-    /// that stays paused.
+    /// Frame from the machine's kernel that exceeds its port's limit, is for a full egress queue, or is sent in a VLAN
+    /// to a port that stays paused.
     HostLimit,
     /// Frame that cannot carry an ECN mark, dropped early at a congested egress queue (WRED).
     EarlyDrop,

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// No lossless loss is known, the proof has no unacknowledged gap, and no frame is unaccounted for.
+    /// No loss in a lossless class is known, the proof has no unacknowledged gap, and no frame is unaccounted for.
     Kept,
     /// Frames of lossless classes were lost, or frames are unaccounted for.
     NotKept,
-    /// No lossless loss is known, but a loss cannot be excluded: a counter is or was unreadable, or the class of a loss is unknown.
+    /// No loss in a lossless class is known, but a loss cannot be excluded: a counter is or was unreadable, or the class of
+    /// a loss is unknown.
     #[default]
     NotProved,
 }

@@ -22,7 +22,7 @@ mod ipv6 {
     pub const HOP_BY_HOP: u8 = 0;
 }
 
-/// Upper bits of IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2), which are never a source.
+/// Upper bits of IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2), which are never valid sources.
 const IPV4_MAPPED: u128 = 0xffff;
 
 /// IP address as a number.

@@ -12,9 +12,9 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of a buffer unit (section V of the QCN paper). Random sampling weights frames by their units.
+/// Bytes of a buffer unit (section V of the QCN paper). Random sampling weights frames by their number of units.
 const UNIT_LEN: u64 = 256;
-/// Maximum random picks for a sample. If none is accepted, the last picked frame is blamed, whatever its size.
+/// Maximum number of random picks for a sample. If none is accepted, the last picked frame is blamed.
 const PICKS_MAX: u32 = 32;
 
 /// Returns a digest of source and CN-TAG, which identify the frame's flow. Without CN-TAG, 5-tuple or addresses do.

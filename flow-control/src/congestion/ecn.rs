@@ -9,7 +9,7 @@ use xoff_wire::units::Bytes;
 
 use crate::settings::EcnSettings;
 
-/// Returns whether a frame leaving a queue of this length is marked; between `min` and `max`, at random.
+/// Returns whether to mark a frame that leaves a queue of this length; decides at random between `min` and `max`.
 pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
     if queue < settings.min {
         return false;

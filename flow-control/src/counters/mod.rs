@@ -62,7 +62,7 @@ pub struct PortCounters {
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,
-    /// Frames whose source was not learned, because the port's limit was reached or the table full.
+    /// Frames whose source was not learned, because the port's limit was reached or the table was full.
     pub learn_refused: Counter,
     pub loops: Counter,
     /// Index of the other port of the last loop, plus one; zero without a loop.
@@ -105,7 +105,8 @@ pub struct ClassCounters {
     pub headroom_watermark: Counter,
     /// Maximum bytes received during one pause by this switch, counted from the decision to pause.
     pub after_xoff_max: Counter,
-    /// Longest time (ns) from a sent XOFF to the receipt of a frame of its class, including stalls of this switch.
+    /// Longest time (ns) from a sent XOFF to the receipt of a frame of the paused class; includes stalls of this
+    /// switch.
     pub response_max: Counter,
     pub egress_bytes: Counter,
     pub egress_watermark: Counter,
@@ -114,11 +115,11 @@ pub struct ClassCounters {
     pub tx_bytes: Counter,
     /// Delays of frames from receipt to transmission (ns).
     pub queueing_delay: Histogram,
-    /// Dropped frames by reason ([`DropReason::ALL`]), at the egress port if its queue dropped them, else at the
-    /// ingress port.
+    /// Dropped frames by reason ([`DropReason::ALL`]), counted at the egress port if its queue dropped them, else at
+    /// the ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time (ns, switch's clock) at which a frame received here was first lost because a queue or memory was full, or
+    /// Time (ns, switch's clock) of the first loss of a frame received here because a queue or memory was full, or
     /// zero.
     pub first_loss: Counter,
     /// Frames received within the time limit after an XOFF, but beyond the bytes that an obedient peer may still send.

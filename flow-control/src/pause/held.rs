@@ -84,7 +84,8 @@ impl Held {
         announced
     }
 
-    /// Schedules an XON for `class`, because the peer may treat it as paused. None is sent while this switch pauses it.
+    /// Schedules an XON for `class`, which the peer may treat as paused. No XON is sent while this switch pauses the
+    /// class.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }

@@ -44,7 +44,7 @@ impl Paused {
         }
     }
 
-    /// Changes the line rate, which determines the length of a pause quantum (512 bit times).
+    /// Changes the line rate, which determines the length of a pause quantum.
     pub fn set_rate(&mut self, rate: BitRate) {
         self.rate = rate;
     }

@@ -53,7 +53,7 @@ impl Response {
         }
     }
 
-    /// Applies the limits of changed port settings. If they differ, the peer is not blamed during current pauses.
+    /// Applies changed port settings. If the limits change, the peer is not blamed during current pauses.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {

@@ -73,11 +73,11 @@ pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings)
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames that a worker may hold per own port. Ingress counts such a frame once, so
-/// nothing else limits its copies.
+/// Maximum number of copies of flooded lossless frames that a worker may hold for each of its ports. Ingress counts
+/// such a frame once, so nothing else limits its copies.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
-/// Maximum queued frames from the host at each router interface. No ingress queue counts or limits them.
+/// Maximum number of queued frames from the host at each router interface. No ingress queue counts or limits them.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ pub enum WhenFull {
     /// Frames for a full egress queue are dropped (CaPFC's PFC_wdrop).
     #[default]
     Drop,
-    /// The pipeline halts for all ports and classes while its first frame's egress queue is full (CaPFC's PFC_wstop).
+    /// While the egress queue of its first frame is full, the pipeline halts for all ports and classes (PFC_wstop).
     /// Requires one worker.
     Stop,
 }
@@ -363,13 +363,14 @@ pub struct ClassSettings {
 /// ECN marking of an egress queue, at random between `min` and `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EcnSettings {
-    /// Queue bytes below which no frame is marked.
+    /// Queue length in bytes below which no frame is marked.
     pub min: Bytes,
-    /// Queue bytes from which every frame is marked.
+    /// Queue length in bytes from which every frame is marked.
     pub max: Bytes,
     /// Share of frames marked just below `max`, 0..=1.
     pub probability: f64,
-    /// True if frames that cannot carry a mark are dropped instead; only in classes lossy at every port.
+    /// True if frames that cannot carry a mark are dropped instead; allowed only in classes that are lossy at
+    /// every port.
     pub wred: bool,
 }
 

@@ -163,8 +163,8 @@ pub enum CountUnit {
 /// Parameters of OFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
-    /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C of the OFC paper; its evaluation has 68 KB of
-    /// 75 KB, about 0.9).
+    /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C of the OFC paper, whose evaluation uses 68 KB
+    /// / 75 KB, about 0.9).
     pub alpha: f64,
     /// Maximum flows in a port's `flow_in_port_tab`.
     pub flows: u32,

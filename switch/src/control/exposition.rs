@@ -1,5 +1,4 @@
-//! Writes metrics in the text formats of Prometheus and OpenMetrics, without the recorder of
-//! metrics-exporter-prometheus, which stores each sample of a histogram.
+//! Writes metrics in the text formats of Prometheus and OpenMetrics.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;

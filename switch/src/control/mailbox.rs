@@ -25,7 +25,7 @@ pub enum Backlog {
     Sent,
     /// Keep queued frames, because the port will be opened again.
     Kept {
-        /// True to drop those frames in the transmit ring that the kernel has not sent.
+        /// True to drop even the frames in the transmit ring that the kernel has not sent.
         even_unsent: bool,
     },
 }

@@ -12,7 +12,8 @@ pub struct CongestionPointStatus {
     pub feedback_last: u64,
     /// Congestion notification messages (CNMs) sent by the congestion point.
     pub cnms_sent: u64,
-    /// CNMs not sent: the link was down, no frame memory was free, or the sampled frame was a CNM or its sender unknown.
+    /// CNMs not sent: the link was down, no frame memory was free, the sampled frame was a CNM, or its source was
+    /// a group address.
     pub cnms_not_sent: u64,
     /// Sum of the quantized feedback of all CNMs sent.
     #[serde(default)]

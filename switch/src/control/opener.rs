@@ -65,7 +65,7 @@ impl Opener {
         self.configured.set(Arc::clone(config));
     }
 
-    /// Signals that an added port is ready, so that the control thread checks its device.
+    /// Makes the control thread check the device of an added port.
     pub fn joined(&self) {
         self.joined.notify_one();
     }

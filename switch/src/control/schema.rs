@@ -18,7 +18,7 @@ pub fn schema_of<T: JsonSchema>() -> Schema {
     settings.into_generator().into_root_schema_for::<T>()
 }
 
-/// Replaces Rust's notation in a description, which is the doc comment of a field, by JSON's.
+/// Replaces Rust's notation by JSON's in a description, which is a field's doc comment.
 fn describe_json(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.replace('\n', " ").replace("`None`", "`null`").replace("[`", "`").replace("`]", "`");

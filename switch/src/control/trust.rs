@@ -86,7 +86,7 @@ impl Names {
     }
 
     /// Returns whether the client is on this machine. Its address proves that: the kernel drops packets from outside whose source is
-    /// an own address.
+    /// an address of this machine.
     fn is_here(&self, caller: Caller) -> bool {
         let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();

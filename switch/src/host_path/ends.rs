@@ -11,7 +11,7 @@ use super::ring::{Head, RingReader, RingWriter, ring};
 use crate::bell::Bell;
 use crate::handoff::Bells;
 
-/// Size of a ring in bytes; holds more than a hundred frames of 1500 bytes.
+/// Size of a ring in bytes.
 const ROOM: usize = 256 << 10;
 
 /// Numbers of frames of the host path, by port: those that the port sent, and those that it could not send.

@@ -47,7 +47,7 @@ xoff_wire::named! { Standing {
 } }
 
 impl Standing {
-    /// Returns why members in this state send no data: a text to which the caller appends their names.
+    /// Returns why members in this state send no data: a text, to which the caller appends the members' names.
     #[must_use]
     pub const fn obstacle(self) -> &'static str {
         match self {

@@ -40,7 +40,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Size of the notification socket's buffer in bytes; holds some thousands of notifications.
+/// Size of the notification socket's buffer in bytes.
 const ROOM: usize = 4 << 20;
 
 const REQUESTS_MAX: usize = 1_024;

@@ -107,8 +107,8 @@ impl Snooper {
         ports.iter().map(|port| self.first_member(port)).collect()
     }
 
-    /// Sets the ports that can send. A port or group that newly can send makes a query due. Returns whether any
-    /// changed.
+    /// Sets the ports that can send. When a port or group becomes able to send, a query becomes due. Returns whether
+    /// any port changed.
     pub fn set_up(&mut self, now: Nanos, up: PortSet) -> bool {
         let up = self.with_first_members(up);
         let before = std::mem::replace(&mut self.up, up);

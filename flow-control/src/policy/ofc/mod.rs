@@ -215,7 +215,7 @@ impl Ofc {
     }
 
     /// Records a flow pause by `egress`'s peer (Algorithm 2 of OFC, line 4). Returns the flow's number; `None` if a
-    /// table is full, so that the class must be paused.
+    /// table is full: then the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let is_listed = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);

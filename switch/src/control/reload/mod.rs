@@ -397,7 +397,7 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Completes the settings of `next` by values of the running switch and LLDP neighbors. Removed ports keep their
+    /// Completes the settings of `next` with values of the running switch and LLDP neighbors. Removed ports keep their
     /// limits for queued frames.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
