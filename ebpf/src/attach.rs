@@ -259,7 +259,7 @@ mod tests {
 
     fn received(program: &ProgramMut<'_>, metadata: u32) -> Vec<u8> {
         let packet = [&vec![0xee; metadata as usize], &FRAME[..]].concat();
-        let end = u32::try_from(packet.len()).expect("the packet is short");
+        let end = u32::try_from(packet.len()).expect("the packet length must fit in 32 bits");
         // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
         let mut context = [metadata, end, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
         let mut output = [0; 128];
@@ -269,7 +269,7 @@ mod tests {
             data_out: Some(&mut output),
             ..ProgramInput::default()
         };
-        let run = program.test_run(input).expect("the kernel runs the program");
+        let run = program.test_run(input).expect("the kernel must run the XDP program");
         run.data.as_deref().map(<[u8]>::to_vec).unwrap_or_default()
     }
 
@@ -295,7 +295,7 @@ mod tests {
         let program =
             load(1, None, 0, true, &mut storage).expect("root must be able to load the XDP program");
         let id =
-            libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd()).expect("the program has an id");
+            libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd()).expect("it must have an id");
         assert_eq!(
             name_of(id).as_deref(),
             Some(PROGRAM_NAMES[1]),
@@ -304,7 +304,7 @@ mod tests {
         for metadata in [0, 4, 28, 32] {
             let before = now();
             let received = received(&program.progs.xoff_stamp, metadata);
-            let (stamp, frame) = received.split_first_chunk().expect("no stamp");
+            let (stamp, frame) = received.split_first_chunk().expect("the frame must begin with a stamp");
             let stamp = u64::from_ne_bytes(*stamp);
             assert!(
                 (before..=now()).contains(&stamp.into()),

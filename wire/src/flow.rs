@@ -271,7 +271,7 @@ mod tests {
         ip.set_destination([8, 7, 6, 5, 4, 3, 2, 1].into());
         bytes[54..58].copy_from_slice(&[0x12, 0x34, 0x56, 0x78]);
         let FlowKey::V6 { protocol: 17, ports, src, dst } = key(&bytes) else {
-            panic!("flow of UDP over IPv6 is not `V6`")
+            panic!("the flow of UDP over IPv6 must be `V6`")
         };
         assert_eq!(ports, [0x1234, 0x5678]);
         assert_eq!((&src[..4], &dst[12..]), (&[0, 1, 0, 2][..], &[0, 2, 0, 1][..]));

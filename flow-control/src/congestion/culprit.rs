@@ -135,10 +135,10 @@ mod tests {
     #[test] // proves: qcn; section IV-B: "the flow with the highest occupancy in the buffer monitored"
     fn flow_with_most_queued_bytes_is_blamed() {
         let (mut queued, mut slots) = frames_of(&[1, 2, 2, 1, 2]);
-        assert_eq!(queued.largest_flow(&slots), Some(4), "largest flow is not flow 2");
+        assert_eq!(queued.largest_flow(&slots), Some(4), "flow 2 must be the largest flow");
         queued.leave(&mut slots, 4, SIZE);
         queued.leave(&mut slots, 1, SIZE);
-        assert!(matches!(queued.largest_flow(&slots), Some(0 | 3)), "largest flow is not flow 1");
+        assert!(matches!(queued.largest_flow(&slots), Some(0 | 3)), "flow 1 must be the largest flow");
         assert!(slots.is_in(2) && !slots.is_in(4) && !slots.is_in(63));
     }
 

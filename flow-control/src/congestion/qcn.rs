@@ -128,11 +128,11 @@ mod tests {
     #[test] // proves: qcn; section I: Fb = Qoff + w x Qdelta
     fn qcn_feedback_is_offset_plus_weighted_growth() {
         let mut point = point(&EXACT);
-        let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("due");
+        let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("no sample is due");
         assert_eq!((first.offset, first.delta), (10_000, 70_000));
         // Qoff is 10,000 bytes, Qdelta 70,000, Qeq 60,000, w 2: (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5, rounded down.
         assert_eq!((first.feedback, first.notify), (31, true));
-        let second = arrive(&mut point, &EXACT, 150_000, 66_000).expect("due");
+        let second = arrive(&mut point, &EXACT, 150_000, 66_000).expect("no sample is due");
         assert_eq!((second.offset, second.delta), (6_000, -4_000));
         assert_eq!(
             (second.feedback, second.notify),
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn qcn_feedback_63_makes_sample_due_after_18500_bytes() {
         let mut point = point(&EXACT);
-        let sample = arrive(&mut point, &EXACT, 150_000, 120_000).expect("due");
+        let sample = arrive(&mut point, &EXACT, 150_000, 120_000).expect("no sample is due");
         assert_eq!(sample.feedback, 63);
         assert_eq!(arrive(&mut point, &EXACT, 18_499, 120_000), None);
         assert!(arrive(&mut point, &EXACT, 1, 120_000).is_some());
@@ -177,8 +177,8 @@ mod tests {
     fn congestion_point_sends_one_cnm_per_hundred_frames() {
         let settings = QcnSettings { sample_every: Bytes(1), ..EXACT };
         let mut point = point(&settings);
-        let mut notified = || arrive(&mut point, &settings, 1_000, 90_000).expect("due").notify;
-        assert!(notified(), "first CNM is suppressed");
+        let mut notified = || arrive(&mut point, &settings, 1_000, 90_000).expect("no sample is due").notify;
+        assert!(notified(), "the first CNM must be sent");
         let next: Vec<bool> = (0..100).map(|_| notified()).collect();
         assert_eq!(next.iter().position(|&is_sent| is_sent), Some(99));
     }
@@ -187,7 +187,7 @@ mod tests {
     fn suppressed_cnm_does_not_restart_frame_count_to_next_cnm() {
         let settings = QcnSettings { sample_every: Bytes(1), frames_per_cnm: 3, ..EXACT };
         let mut point = point(&settings);
-        let mut notified = |now| arrive(&mut point, &settings, 1_000, now).expect("due").notify;
+        let mut notified = |now| arrive(&mut point, &settings, 1_000, now).expect("no sample is due").notify;
         assert_eq!([90_000; 7].map(&mut notified), [true, false, false, true, false, false, true]);
         assert_eq!([0, 0, 0, 120_000].map(&mut notified), [false, false, false, true]);
     }

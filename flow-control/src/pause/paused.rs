@@ -277,12 +277,12 @@ mod tests {
             MacControl::Pfc(pfc).encode(MacAddr([2, 0, 0, 0, 0, 9]))
         };
         let frame = frame_with(0xffff);
-        assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01], "wrong EtherType or PFC opcode");
-        assert_eq!(frame[16..18], [0, 0b0000_1000], "wrong class-enable vector");
-        assert_eq!(frame[24..26], [0xff, 0xff], "wrong quanta of class 3");
+        assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01], "EtherType and opcode must be those of PFC");
+        assert_eq!(frame[16..18], [0, 0b0000_1000], "the class-enable vector must name class 3 alone");
+        assert_eq!(frame[24..26], [0xff, 0xff], "class 3 must have the maximum quanta");
 
         let rate = BitRate::from_gbps(400);
-        assert_eq!(512 * 10_u64.pow(12) / rate.bits_per_second(), 1280, "a quantum is not 1,280 ps");
+        assert_eq!(512 * 10_u64.pow(12) / rate.bits_per_second(), 1280, "a quantum must be 1,280 ps");
         let mut spine = Paused::new(rate);
         let mut obey = |now, bytes: &[u8]| {
             let header = Header::parse(bytes).unwrap();

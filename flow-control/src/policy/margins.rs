@@ -103,7 +103,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
         pair.all.now = Nanos(at as u64 * 1_000);
         let step = rng
             .choice([Step::Receive, Step::Enqueue, Step::Dequeue, Step::Release])
-            .expect("the list of steps is empty");
+            .expect("the list of steps must not be empty");
         let (from, to) = (rng.u8(0..PORTS), rng.u8(0..2)); // few egress ports, so that they fill
         let mut margin = pair.margin(event(step, from, to, 0));
         let possible = pair.possible(step, from, to);

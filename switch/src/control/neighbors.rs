@@ -201,6 +201,6 @@ mod tests {
         assert_eq!(counted(), (1, 1));
         view.ports[0].link.set(Link::Up);
         speakers.advance(sec(12), &mut host.outbox);
-        assert_eq!(counted(), (2, 1), "it speaks again");
+        assert_eq!(counted(), (2, 1), "the port must send LLDP again once its link is up");
     }
 }

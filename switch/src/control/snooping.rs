@@ -226,8 +226,12 @@ mod tests {
             }
             ports
         };
-        assert_eq!(queries(1), [], "sent by a detached member");
+        assert_eq!(queries(1), [], "a detached LACP member must not send queries");
         view.lacp.lock()[1].standing = Standing::Distributing;
-        assert_eq!([queries(2), queries(3)].concat(), [PortId(1); 2], "not one IGMP and one MLD query");
+        assert_eq!(
+            [queries(2), queries(3)].concat(),
+            [PortId(1); 2],
+            "the second port must send one IGMP query and one MLD query"
+        );
     }
 }

@@ -67,7 +67,7 @@ fn port_view(port: &Port, worker: usize) -> PortView {
 pub(super) fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
     let ids = (0..=u8::MAX).map(WorkerId).zip(plans);
     let mut owners = ids.filter(|(_, plan)| plan.ports.contains(&port)).map(|(id, _)| id);
-    owners.next().expect("no worker owns the port")
+    owners.next().expect("each port must have a worker that owns it")
 }
 
 pub(super) fn in_terms_of(config: &Config, error: XdpError) -> RunError {

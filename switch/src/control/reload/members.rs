@@ -7,8 +7,7 @@ use xoff_wire::units::PortId;
 
 use super::super::view::SwitchView;
 
-/// Maximum time to wait until the LACP partners of leaving ports stop sending. Leaving ports accept data for one
-/// second.
+/// Maximum time to wait until the LACP partners of leaving ports stop sending.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

@@ -508,7 +508,7 @@ mod tests {
         );
         let other = config(100_000, "[4]");
         assert_eq!(refused(&[], &other), [""; 0]);
-        let [both] = &refused(&[&start], &other)[..] else { panic!("reload was not refused") };
+        let [both] = &refused(&[&start], &other)[..] else { panic!("the reload must be refused") };
         assert!(both.contains("former limits") && both.contains("later reload"), "{both}");
     }
 
