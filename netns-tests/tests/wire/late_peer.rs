@@ -84,7 +84,7 @@ fn switch_counts_frames_lost_if_peer_obeys_too_late() {
         assert_eq!(status.code(), Some(1), "{stderr}");
         for (what, line) in [
             ("event=loss phase=began", "lossless frames are lost"),
-            ("event=loss phase=over", "no more lossless frames are lost"),
+            ("event=loss phase=over", "lossless frames are no longer lost"),
             ("event=peer-late phase=began", "the peer still sends while it is paused"),
             ("stopped, not lossless", "ERROR"),
         ] {

@@ -66,7 +66,7 @@ const LOSS: ConditionKind = ConditionKind {
     is_loss: true,
     began: "lossless frames are lost",
     goes_on: "lossless frames are still being lost",
-    over: "no more lossless frames are lost",
+    over: "lossless frames are no longer lost",
     counted: "frames",
     end: End::AfterQuiet,
 };
@@ -75,7 +75,7 @@ const UNSEEN_LOSS: ConditionKind = ConditionKind {
     is_loss: true,
     began: "the kernel drops frames before or behind the switch, and lossless ones may be among them",
     goes_on: "the kernel still drops frames before or behind the switch, and lossless ones may be among them",
-    over: "the kernel drops no more frames before or behind the switch",
+    over: "the kernel no longer drops frames before or behind the switch",
     counted: "frames",
     end: End::AfterQuiet,
 };
@@ -86,7 +86,7 @@ const UNSEEN_UNKNOWN: ConditionKind = ConditionKind {
         frame is lossless",
     goes_on: "frames are still lost before the XDP program sees them; that only lossy classes arrive does not prove that no \
         lost frame is lossless",
-    over: "no more frames are lost before the XDP program sees them",
+    over: "frames are no longer lost before the XDP program sees them",
     counted: "frames",
     end: End::AfterQuiet,
 };
@@ -95,7 +95,7 @@ const UNSEEN_LOSSY: ConditionKind = ConditionKind {
     is_loss: false,
     began: "the kernel drops frames before or behind the switch, at a port that carries only lossy classes",
     goes_on: "the kernel still drops frames before or behind the switch, at a port that carries only lossy classes",
-    over: "the kernel drops no more frames of lossy classes before or behind the switch",
+    over: "the kernel no longer drops frames of lossy classes before or behind the switch",
     counted: "frames",
     end: End::AfterQuiet,
 };
@@ -443,7 +443,7 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
                 let last = status.last?;
                 let part = match watchdog.share {
                     WatchdogSettings::UNBROKEN => String::new(),
-                    share => format!(", or after pauses for {share} % of it"),
+                    share => format!(", or after pauses that fill {share} % of it"),
                 };
                 let (action, detect) = (&status.action, span(watchdog.detect.0));
                 let action =

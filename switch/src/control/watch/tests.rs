@@ -71,7 +71,7 @@ fn loss_is_logged_at_its_begin_while_it_lasts_and_at_its_end() {
     has(&lines[0], &["ERROR lossless frames are lost; frames: 10", "phase=began", "count=10"]);
     has(&lines[1], &["still being lost; frames: 110 in 10.0 s", "phase=goes_on", "count=110"]);
     has(&lines[3], &["frames: 710 in 70.0 s"]);
-    has(&lines[4], &["no more lossless frames are lost; frames: 1,000 in 99.0 s", "phase=over"]);
+    has(&lines[4], &["lossless frames are no longer lost; frames: 1,000 in 99.0 s", "phase=over"]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn log_reports_each_new_lossless_loss_but_no_lossy_loss() {
         look(21);
     });
     assert_eq!(lines.len(), 3, "{lines:#?}");
-    has(&lines[1], &["no more lossless frames are lost; frames: 1"]);
+    has(&lines[1], &["lossless frames are no longer lost; frames: 1"]);
     has(&lines[2], &["lossless frames are lost; frames: 2", "count=2"]);
 }
 
