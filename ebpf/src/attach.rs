@@ -281,7 +281,7 @@ mod tests {
             load(1, None, 0, false, &mut storage).expect("root must be able to load the XDP program");
         for metadata in [0, 4, 28, 32] {
             let received = received(&program.progs.xoff_receive, metadata);
-            assert_eq!(received, FRAME, "the frame must stay unchanged after {metadata} bytes of metadata");
+            assert_eq!(received, FRAME, "{metadata} bytes of metadata must not change the frame");
         }
     }
 
@@ -294,8 +294,8 @@ mod tests {
         let mut storage = MaybeUninit::uninit();
         let program =
             load(1, None, 0, true, &mut storage).expect("root must be able to load the XDP program");
-        let id =
-            libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd()).expect("it must have an id");
+        let id = libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd())
+            .expect("the XDP program must have an id");
         assert_eq!(
             name_of(id).as_deref(),
             Some(PROGRAM_NAMES[1]),
@@ -308,9 +308,9 @@ mod tests {
             let stamp = u64::from_ne_bytes(*stamp);
             assert!(
                 (before..=now()).contains(&stamp.into()),
-                "stamp {stamp} must lie between {before} and now"
+                "the time stamp {stamp} must lie between {before} and now"
             );
-            assert_eq!(frame, FRAME, "the frame must stay unchanged after {metadata} bytes of metadata");
+            assert_eq!(frame, FRAME, "{metadata} bytes of metadata must not change the frame");
         }
     }
 }

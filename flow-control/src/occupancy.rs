@@ -102,7 +102,7 @@ mod tests {
             (1..).zip(all()).for_each(|(number, at)| between(at).set(number));
             assert!(
                 (1..).zip(all()).all(|(number, at)| between(at).get() == number),
-                "each pair of {ports} ports must have its own value"
+                "each pair of {ports} ports must have its own occupancy"
             );
             occupancy.clear();
             assert!(

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(port.watchdog.next_look(), Nanos(1_000));
         assert_eq!(port.look(1_000, Some(0)), None, "no storm may begin, because the pause has just ended");
         port.pause(1_001, 65535);
-        assert_eq!(port.watchdog.next_look(), Nanos(2_001), "the new pause must schedule a check");
+        assert_eq!(port.watchdog.next_look(), Nanos(2_001), "the new pause must schedule a storm check");
     }
 
     #[test]

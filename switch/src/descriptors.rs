@@ -91,7 +91,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         // Tolerate 10 files fewer, because other tests open and close files.
-        assert!(needed(true) >= needed(false) + CONNECTIONS - 10, "HTTP must need {CONNECTIONS} files more");
+        assert!(needed(true) >= needed(false) + CONNECTIONS - 10, "HTTP must need {CONNECTIONS} more files");
         let message = Allowed(64).suffices_for_agent(true).map_err(|error| error.to_string());
         assert!(message.is_err_and(|message| message.contains("may open 64: raise the limit (`ulimit -Hn ")));
         assert!(Allowed(1 << 20).suffices_for_agent(true).is_ok());

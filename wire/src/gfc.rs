@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(
             parse(&good[..38]),
             Err(MacControlError::Rates),
-            "a frame that ends after its magic number must be refused"
+            "a rate frame that ends after its magic number must be refused"
         );
         assert_eq!(parse(&good[..37]), Ok(None), "no rates may be read after a truncated magic number");
         let with = |at: usize, value: u8| {

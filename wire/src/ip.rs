@@ -304,7 +304,7 @@ mod tests {
             for bit in 0..usize::from(5 + options) * 32 {
                 let mut bytes = good.clone();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert_eq!(read4(&bytes), Err(Unroutable::Broken), "the flipped bit {bit} must be detected");
+                assert_eq!(read4(&bytes), Err(Unroutable::Broken), "flipped bit {bit} must be detected");
             }
         }
     }

@@ -271,7 +271,11 @@ mod tests {
         expected[6..12].fill(2);
         expected[16] = 2;
         assert_eq!(response, expected);
-        assert_eq!(marker_response(&response, MacAddr([2; 6])), None, "a response must not be answered");
+        assert_eq!(
+            marker_response(&response, MacAddr([2; 6])),
+            None,
+            "a marker response must not be answered"
+        );
         assert_eq!(marker_response(&marker[..LEN - 1], MacAddr([2; 6])), None);
     }
 

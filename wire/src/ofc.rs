@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(
             parse(&bytes[..38]),
             Err(MacControlError::FlowList),
-            "a frame that ends after its magic number must be refused"
+            "a flow list that ends after its magic number must be refused"
         );
     }
 

@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(
             (share(9_999), share(10_000)),
             (0, 0),
-            "no frame may be marked while the queue does not exceed the minimum"
+            "no frame may be marked while the queue is no longer than `min`"
         );
         assert!(
             (900..1_100).contains(&share(15_000)),
@@ -51,7 +51,7 @@ mod tests {
             "{} of 10,000 frames are marked just below the maximum; expected a fifth",
             share(19_999)
         );
-        assert_eq!(share(20_000), 10_000, "every frame must be marked at the maximum");
+        assert_eq!(share(20_000), 10_000, "every frame must be marked from queue length `max` on");
     }
 
     #[test]

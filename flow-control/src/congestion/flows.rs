@@ -127,7 +127,7 @@ mod tests {
         flows.take(NO_FLOW, Bytes(1_000));
         assert_eq!(flows.largest(), Some(a));
         flows.take(a, Bytes(5));
-        assert_eq!(flows.add(3, Bytes(7)), a, "the freed entry must be used again");
+        assert_eq!(flows.add(3, Bytes(7)), a, "the freed flow entry must be used again");
     }
 
     explore! {

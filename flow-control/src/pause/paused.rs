@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(
                 paused.since(class(3)),
                 Some(Nanos(0)),
-                "a second pause time must not begin another pause"
+                "a new time for a paused class must not begin another pause"
             );
         }
     }

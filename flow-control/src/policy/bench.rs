@@ -72,13 +72,13 @@ impl Bench {
 
     pub(super) fn receive(&mut self, port: u8, size: u64) -> Vec<Intent> {
         let ingress = PortId(port);
-        self.buffer.enter_ingress(ingress, self.class, Bytes(size)).expect("the queue must have room");
+        self.buffer.enter_ingress(ingress, self.class, Bytes(size)).expect("ingress queues must have room");
         self.observe(Event::Received { ingress })
     }
 
     pub(super) fn release(&mut self, port: u8, size: u64) -> Vec<Intent> {
         let ingress = PortId(port);
-        self.buffer.enter_ingress(ingress, self.class, Bytes::ZERO).expect("the queue must have room");
+        self.buffer.enter_ingress(ingress, self.class, Bytes::ZERO).expect("ingress queues must have room");
         self.buffer.leave_ingress(ingress, self.class, Bytes(size));
         self.observe(Event::Released { ingress })
     }

@@ -119,7 +119,7 @@ impl Tap for Probe {
         write_head(head, sighting, frame.len(), kept, missed_before);
         self.ring
             .push_entire_slice(&self.scratch[..HEAD + kept])
-            .expect("the capture ring must have the room that was checked before");
+            .expect("the capture ring must have the room that was just checked");
     }
 }
 

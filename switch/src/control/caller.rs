@@ -177,7 +177,7 @@ mod tests {
             let peer = client.local_addr().unwrap();
             let _beside = connect(peer, other_address).await;
             assert_eq!(owners(&lists(), peer, here).len(), 1);
-            assert_eq!(may_look(Caller::Tcp { peer, here }), Ok(()), "our own user must see frames");
+            assert_eq!(may_look(Caller::Tcp { peer, here }), Ok(()), "the switch's own user must see frames");
             drop(client);
             assert!(may_look(Caller::Tcp { peer, here }).is_err());
         });

@@ -298,7 +298,11 @@ mod tests {
         assert_eq!(story.read(), [0, 0, 40]);
         story.comes(marks(3));
         story.losses.behind_program = 50;
-        assert_eq!(story.read(), [10, 0, 40], "the losses must be charged to class 3, which arrived");
+        assert_eq!(
+            story.read(),
+            [10, 0, 40],
+            "the losses must be charged to class 3, of which a frame arrived"
+        );
         assert_eq!(story.read(), [10, 0, 40]);
         story.losses.behind_program = 51;
         assert_eq!(
@@ -401,13 +405,17 @@ mod tests {
         story.sends(0);
         story.sent.pauses += 1;
         story.losses.sent = 4;
-        assert_eq!(story.read(), [3, 0, 1], "a loss must count as lossless after a pause frame was sent");
+        assert_eq!(
+            story.read(),
+            [3, 0, 1],
+            "a loss after a sent pause frame must be charged to a lossless class"
+        );
         story.sends(0);
         story.losses.sent = 5;
         assert_eq!(
             story.read(),
             [4, 0, 1],
-            "a loss must count as lossless a second after a pause frame was sent"
+            "a loss a second after a sent pause frame must be charged to a lossless class"
         );
         story.sends(0);
         story.losses.sent = 6;
@@ -443,7 +451,7 @@ mod tests {
         assert_eq!(
             story.read(),
             [2, 0, 5],
-            "no loss may count as lossless at a port without lossless classes"
+            "no loss may be charged to a lossless class at a port without such classes"
         );
         story.settings = with(true);
         story.comes(marks(3));

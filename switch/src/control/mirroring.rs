@@ -127,7 +127,7 @@ mod tests {
         assert!(!threads.any(|thread| name(thread).trim() == "xoff-router"));
         assert!(
             runtime.block_on(handle.page(0, 1)).is_none(),
-            "the route mirror must not answer after its end"
+            "the route mirror must not answer after it is stopped"
         );
         drop(handle);
         assert_eq!(files(), before);

@@ -285,7 +285,7 @@ mod tests {
         assert!(table.mark_congested(&key(4)).is_none());
         assert!(table.take_overflow(P1) && !table.take_overflow(P1) && !table.take_overflow(P0));
         table.packet_out(first);
-        assert_eq!(table.packet_in(&key(3), P1), first, "the freed entry must be used again");
+        assert_eq!(table.packet_in(&key(3), P1), first, "the freed flow entry must be used again");
     }
 
     #[test] // Algorithm 1 lines 5 to 8: whom it looks for
