@@ -474,7 +474,7 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
     let (counters, settings) = (view.counters.class(port, class), &view.settings().ports[port.index()]);
     let (bytes, nanos) = (counters.after_xoff_max.get(), counters.response_max.get());
     Some(format!(
-        "after an XOFF, the peer sent up to {} bytes, the last of them {} later; the headroom allows {} bytes (speed {}, response time {})",
+        "after an XOFF, the peer sent up to {} bytes, for up to {}; the headroom allows {} bytes (speed {}, response time {})",
         grouped(bytes),
         span(nanos),
         grouped(settings.past_xoff.0),
