@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_storm_begins_one_detection_time_after_frames_stick() {
+    fn storm_begins_when_frames_were_stuck_for_detection_time() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.watchdog.next_look(), Nanos(1_050));

@@ -10,7 +10,7 @@ use crate::units::MacAddr;
 /// EtherType of slow protocols.
 pub const SLOW_PROTOCOLS: EtherType = EtherType(0x8809);
 
-/// Destination of slow protocols, which bridges never forward.
+/// Destination of slow protocols.
 pub const SLOW_PROTOCOLS_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x02]);
 
 /// Length of an LACP or marker frame in bytes, without FCS.

@@ -12,7 +12,7 @@ use crate::units::MacAddr;
 /// EtherType of LLDP.
 pub const LLDP: EtherType = EtherType(0x88cc);
 
-/// Destination of LLDP frames, which bridges never forward.
+/// Destination of LLDP frames.
 pub const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
 /// Maximum length of an LLDP frame in bytes, without FCS.

@@ -10,7 +10,7 @@ use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta};
 
 /// Length of a MAC control frame in bytes, without FCS.
 pub const LEN: usize = 60;
-/// Destination of PFC and PAUSE frames; bridges never forward it.
+/// Destination of PFC and PAUSE frames.
 pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
 mod field {

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_limit_is_refreshed_and_resent_after_link_flap() {
+    fn rate_limit_is_refreshed_and_is_resent_after_link_flap() {
         let mut rates = RequestedRates::new(Nanos(100));
         rates.set(C3, step(1));
         rates.announce(Nanos(5), Quanta(9));

@@ -31,7 +31,7 @@ pub struct RouterStatus {
     pub routes_v6: u64,
     /// Number of times that the workers got a new routing table.
     pub tables: u64,
-    /// Time that the last change of the workers' routing table took.
+    /// Duration of the last change of the workers' routing table.
     pub table_nanos: u64,
     /// Number of times that all routes were read again because kernel messages were lost.
     pub resyncs: u64,

@@ -86,7 +86,8 @@ impl MulticastSnooper {
                     vid,
                     port,
                     querier,
-                    "two multicast queriers in a VLAN: {querier} does not give way to the one with the lower address; check its IGMP or MLD settings"
+                    "two multicast queriers in a VLAN: {querier} does not give way to the one with the lower address; check its IGMP \
+                     or MLD settings"
                 );
             }
         }

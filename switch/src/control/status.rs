@@ -397,7 +397,7 @@ pub struct WatchdogStatus {
     pub storm: bool,
     /// Number of pause storms that the watchdog has detected.
     pub storms: u64,
-    /// Time in pause storms, including a storm that still lasts.
+    /// Total time in pause storms, including a storm that still lasts.
     pub nanos: u64,
     /// Frames that the watchdog dropped during pause storms.
     pub dropped: u64,

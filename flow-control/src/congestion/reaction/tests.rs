@@ -57,7 +57,7 @@ fn qcn_rate_never_falls_below_minimum() {
 }
 
 #[test]
-fn second_cnm_keeps_target_rate_until_a_cycle_ends() {
+fn second_cnm_within_a_cycle_keeps_target_rate() {
     let mut point = point();
     point.notified(Nanos(0), 32);
     point.notified(Nanos(0), 32);

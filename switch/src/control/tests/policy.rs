@@ -79,7 +79,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 }
 
 #[test] // proves: policy-swap
-fn put_policy_request_with_partial_or_long_body_is_refused() {
+fn put_policy_request_with_partial_or_too_long_body_is_refused() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let answer = |head: &str, body: &[u8]| {
