@@ -56,8 +56,8 @@ pub enum DropReason {
     EgressFull,
     /// Frame for a port of another worker, when the queue to that worker is full.
     HandoverFull,
-    /// Frame for which memory was missing: no slot for a copy, no space for a tag, or already
-    /// [`crate::settings::FLOOD_COPIES_MAX`] flooded copies.
+    /// Frame for which memory was missing: no slot for a copy, no space for a tag, or too many flooded copies
+    /// ([`crate::settings::FLOOD_COPIES_MAX`]).
     NoFrames,
     /// Packet whose neighbour's MAC address is unresolved: a lossless packet that waited too long, or a lossy one
     /// beyond the punt rate (`[punt]`).

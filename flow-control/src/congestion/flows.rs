@@ -4,7 +4,7 @@
 
 use xoff_wire::units::Bytes;
 
-/// Index that is no flow: ends a bucket's list, and marks frames whose flow has no entry.
+/// Index that means "no flow": ends a bucket's list, and marks frames whose flow has no entry.
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ mod tests {
     use xoff_explore::explore;
 
     #[test]
-    fn lowest_index_is_largest_among_equally_large_flows() {
+    fn lowest_index_wins_among_equally_large_flows() {
         let mut flows = Flows::new(4);
         assert_eq!(flows.largest(), None);
         let (a, b) = (flows.add(10, Bytes(100)), flows.add(20, Bytes(100)));

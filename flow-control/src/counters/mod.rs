@@ -57,8 +57,8 @@ pub struct PortCounters {
     pub cnms_received: Counter,
     pub malformed_cnms: [Counter; CnmError::COUNT],
     pub checksums_examined: Counter,
-    /// Examined frames with an unfinished (partial) TCP or UDP checksum. A single one, which may be a finished checksum
-    /// of the same value, does not count.
+    /// Examined frames with an unfinished (partial) TCP or UDP checksum. A single such frame does not
+    /// count: a finished checksum may have the same value by chance.
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,
@@ -119,8 +119,7 @@ pub struct ClassCounters {
     /// the ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time (ns, switch's clock) of the first loss of a frame received here because a queue or memory was full, or
-    /// zero.
+    /// Time (ns, switch's clock) at which a full queue or memory first lost a frame received here, or zero.
     pub first_loss: Counter,
     /// Frames received within the time limit after an XOFF, but beyond the bytes that an obedient peer may still send.
     pub excess_frames: Counter,

@@ -164,7 +164,7 @@ pub enum CountUnit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
     /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C of the OFC paper, whose evaluation uses 68 KB
-    /// / 75 KB, about 0.9).
+    /// of 75 KB, about 0.9).
     pub alpha: f64,
     /// Maximum flows in a port's `flow_in_port_tab`.
     pub flows: u32,
