@@ -85,7 +85,7 @@ impl RecentMax {
         max.raise(value);
     }
 
-    /// Returns the maximum at time `now` (ns), or zero.
+    /// Returns the maximum of the recent values at time `now` (ns), or zero.
     #[must_use]
     pub fn get(&self, now: u64) -> u64 {
         let newest = minute(now);

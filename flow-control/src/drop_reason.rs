@@ -12,7 +12,7 @@ pub enum DropReason {
     NotAdmitted,
     /// Frame with reserved VID 4095.
     ReservedVid,
-    /// Frame whose ingress port is not a member of its VLAN.
+    /// Frame whose ingress port is not a member of the frame's VLAN.
     NotMember,
     /// Frame whose destination is at the port that received the frame.
     Hairpin,
@@ -33,9 +33,9 @@ pub enum DropReason {
     NoRouter,
     /// Frame received by a routed port, but addressed to another station than the router.
     OtherStation,
-    /// Packet to route with a wrong IP length or checksum.
+    /// Packet to be routed whose IP length or checksum is wrong.
     BadIp,
-    /// Packet to route whose source or destination address is invalid on a wire.
+    /// Packet to be routed whose source or destination address is invalid on a wire.
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
@@ -80,7 +80,7 @@ pub enum DropReason {
 /// Kind of a drop, which decides whether it violates losslessness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropKind {
-    /// The frame has no egress port by bridging rules, configuration or links.
+    /// Bridging rules, configuration or links leave no egress port for the frame.
     Filtered,
     /// The frame could have been forwarded, but memory, time or a link was missing.
     Lost,

@@ -201,7 +201,7 @@ impl End {
     }
 }
 
-/// Reports the end of the thread that owns this value, even by a panic.
+/// Reports, when dropped, that its thread has ended, even by a panic.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 

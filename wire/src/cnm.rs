@@ -12,7 +12,7 @@ use crate::units::{Class, MacAddr};
 
 /// EtherType of a CNM.
 pub const CNM: EtherType = EtherType(0x22e7);
-/// Maximum bytes of the sampled frame that a CNM quotes.
+/// Maximum number of bytes of the sampled frame that a CNM quotes.
 pub const MSDU_MAX: usize = MSDU_MAX_U8 as usize;
 const MSDU_MAX_U8: u8 = 64;
 /// Maximum length of a CNM in bytes without FCS.

@@ -15,7 +15,7 @@ use crate::units::{MacAddr, Nanos};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Role {
-    /// Flooded, because the frame is not IP, or its group has link-local scope.
+    /// Frame that is flooded, because it is not IP, or its group has link-local scope.
     Flooded,
     /// Query or PIM hello, which is flooded. Its sender is a multicast router.
     OfRouter,
@@ -317,7 +317,7 @@ pub(crate) fn checksum(pseudo_header: u32, bytes: &[u8]) -> [u8; 2] {
     (!ones_complement(pseudo_header + words(bytes))).to_be_bytes()
 }
 
-/// Maximum length of a frame with a query.
+/// Maximum length in bytes of a frame with a query.
 pub const QUERY_LEN: usize = field::TAGGED_PAYLOAD as usize + mld::QUERY_LEN;
 const FRAME_MIN: usize = 60;
 

@@ -22,7 +22,7 @@ const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21
 pub struct Sample {
     /// Qoff: occupancy of the buffer minus its set point, in bytes.
     pub offset: i64,
-    /// Qdelta: growth since the previous sample, in bytes.
+    /// Qdelta: growth of the occupancy since the previous sample, in bytes.
     pub delta: i64,
     /// Quantized |Fb|, 0..=63; zero without congestion.
     pub feedback: u8,

@@ -164,7 +164,7 @@ impl ReactionPoint {
         self.raise();
     }
 
-    /// Advances the limiter to `now`; each time cycle that ends raises the rate.
+    /// Advances the limiter to `now`; each ended time cycle raises the rate.
     pub fn advance(&mut self, now: Nanos) {
         while self.is_limited && self.time.rest <= now.0 {
             self.time.ended += 1;

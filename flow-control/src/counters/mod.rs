@@ -166,7 +166,7 @@ pub struct ClassCounters {
     /// Frames sent during pause storms; updated at each pause frame.
     pub storm_forwarded: Counter,
     pub last_storm: StormCounters,
-    /// Pipeline halts because this egress queue was full ([`crate::settings::WhenFull::Stop`]).
+    /// Number of pipeline halts because this egress queue was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
     /// Start (ns, switch's clock) of the current pipeline halt, or zero.
     pub halted_since: Counter,

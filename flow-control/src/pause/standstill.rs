@@ -24,7 +24,7 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// State of a port at which no sample was taken.
+    /// State without samples.
     pub const NONE: Standstill = Standstill {
         classes: ClassSet::NONE,
         looks: 0,

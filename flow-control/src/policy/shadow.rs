@@ -69,7 +69,7 @@ impl Shadow {
         }
     }
 
-    /// Returns whether the shadow now requests a pause of `class` by `port`'s peer.
+    /// Returns whether the shadow now requests a pause of `class` at `port`'s peer.
     pub fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()
     }

@@ -56,7 +56,7 @@ pub struct SharedMemory {
     pub port_limit: Bytes,
     /// Maximum bytes of a port's egress queues together, beyond their reserves.
     pub egress_port_limit: Bytes,
-    /// Egress queues to which both egress limits apply.
+    /// Egress queues to which `egress_limit` and `egress_port_limit` apply.
     pub egress_limits: EgressLimits,
     /// Memory from which lossless queues take headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest
     /// frame: a queue without memory for its first frame stays empty, and cannot pause its peer.

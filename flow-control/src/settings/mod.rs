@@ -124,13 +124,13 @@ pub struct StormLimit {
 }
 
 impl StormLimit {
-    /// Returns the limit of `kind`.
+    /// Returns the limit for floods of `kind`.
     #[must_use]
     pub const fn of(&self, kind: Flooded) -> Option<BitRate> {
         self.rates[kind.index()]
     }
 
-    /// Returns a copy with limit `rate` of `kind`.
+    /// Returns a copy with the limit `rate` for floods of `kind`.
     #[must_use]
     pub const fn with(mut self, kind: Flooded, rate: BitRate) -> StormLimit {
         self.rates[kind.index()] = Some(rate);
@@ -225,7 +225,7 @@ pub struct PortSettings {
     /// VLAN of untagged and priority-tagged frames; with `None`, they are dropped.
     pub pvid: Option<u16>,
     pub learning: bool,
-    /// Maximum addresses learned at the port. Frames of other stations are still forwarded.
+    /// Maximum number of addresses learned at the port. Frames of other stations are still forwarded.
     pub learn_limit: Option<usize>,
     pub storm_limit: StormLimit,
     pub loop_detection: LoopDetection,

@@ -408,14 +408,14 @@ mod tests {
         assert_eq!(
             story.read(),
             [3, 0, 1],
-            "a loss after a sent pause frame must be charged to a lossless class"
+            "a loss must be charged to a lossless class if a pause frame was sent, too"
         );
         story.sends(0);
         story.losses.sent = 5;
         assert_eq!(
             story.read(),
             [4, 0, 1],
-            "a loss a second after a sent pause frame must be charged to a lossless class"
+            "a loss must be charged to a lossless class if a pause frame was sent a second before"
         );
         story.sends(0);
         story.losses.sent = 6;
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(
             story.read(),
             [2, 0, 0],
-            "the loss must be charged to class 3, which was lossless one reading ago"
+            "the loss must be charged to class 3, which was lossless two readings ago"
         );
         story.read();
         story.comes(marks(3));

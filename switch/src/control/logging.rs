@@ -68,7 +68,7 @@ pub enum LogError {
         "{given_as} = {filter:?} is no log filter ({error}); give error, warn, info, debug or trace, or TARGET=LEVEL pairs"
     )]
     Filter {
-        /// Setting or environment variable that contains the filter.
+        /// Name of the setting or environment variable that contains the log filter.
         given_as: &'static str,
         filter: String,
         error: tracing_subscriber::filter::ParseError,

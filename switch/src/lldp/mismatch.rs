@@ -19,7 +19,7 @@ pub enum MismatchKind {
     Dscp,
     /// An application has different classes at port and neighbor, of which at least one is lossless.
     Application,
-    /// Shares of the line differ, which loses no frames.
+    /// Shares of the line differ; no frames are lost.
     Ets,
     /// A DSCP or an application has different classes at port and neighbor, but both are lossy.
     Lossy,

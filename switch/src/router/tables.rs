@@ -56,7 +56,7 @@ pub struct Via {
     pub gateway: Option<IpAddr>,
     pub weight: u16,
     pub is_dead: bool,
-    /// True if the path encapsulates packets (RTA_ENCAP), as only the kernel can.
+    /// True if the path encapsulates packets (RTA_ENCAP), which only the kernel can do.
     pub is_encapsulated: bool,
     /// MTU of the route in bytes (RTAX_MTU); `None` if not set.
     pub mtu: Option<u32>,

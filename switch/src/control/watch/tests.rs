@@ -175,7 +175,6 @@ fn storm_end_is_logged_as_soon_as_it_ends() {
     has(over_again, &["phase=over", "storms: 2", "the last storm took 200.0 ms"]);
 }
 
-/// The watchdog needs an unbroken pause, so it misses a peer that resumes briefly.
 #[test]
 fn peer_that_pauses_nearly_all_the_time_is_logged() {
     let lines = logged(|look, view| {
