@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn fine_histogram_divides_buckets_into_eighths() {
+    fn fine_histogram_divides_each_range_into_eight_buckets() {
         let bound = |value| {
             let histogram = FineHistogram::default();
             histogram.record(value);

@@ -272,7 +272,7 @@ pub(crate) mod tests {
     }
 
     #[test] // proves: workers
-    fn handed_over_frame_frees_cells_and_ingress_bytes_once_sent() {
+    fn sent_handover_frame_frees_its_cells_and_ingress_bytes() {
         let (mut a, mut b) = two_workers("");
         let class = xoff_wire::units::Class::ALL[0];
         a.receive(0, 2, 1, 100);

@@ -191,7 +191,7 @@ fn class_pause_by_peer_makes_ofc_pause_all_flows() {
 }
 
 #[test] // Algorithm 1, lines 5 and 7: a port whose peer resumes is original again
-fn congestion_is_local_after_peer_resumes_its_flows() {
+fn congestion_is_original_again_after_peer_resumes_flows() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.arrive(IN, OUT, 1, 18_000);
@@ -316,7 +316,7 @@ fn congestion_pauses_whole_class_if_ofc_flow_table_is_full() {
 }
 
 #[test]
-fn ofc_pauses_flow_once_table_of_paused_flows_has_room() {
+fn ofc_pauses_flow_as_soon_as_pause_frame_table_has_room() {
     let mut bench = OfcBench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
     bench.arrive(IN, FREE, 1, 18_000);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
