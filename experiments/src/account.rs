@@ -61,7 +61,8 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Frames still queued at the end, by class. Read before switches stop: their final XON lets peers send again.
+    /// Frames still queued at the run's end, by class; counted before switches stop, because their final XON lets peers
+    /// send.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -149,7 +150,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest scheduling gap (ns) of a switch while hosts ran, up to one eighth above the true gap.
+    /// Returns the longest time (ns) for which a switch was not scheduled while hosts ran; may be one eighth too long.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }

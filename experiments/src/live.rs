@@ -78,7 +78,8 @@ impl<'a> Live<'a> {
         self.running.now().since(self.begin)
     }
 
-    /// Returns whether hosts have sent everything and switches are empty, or a host failed.
+    /// Returns whether the run is over: hosts have sent everything and switches are empty. Also true once a host has
+    /// failed.
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
         (sent && self.waiting_bytes() == 0) || self.running.has_failed()

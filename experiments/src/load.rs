@@ -31,7 +31,7 @@ impl Load {
         streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
     }
 
-    /// Returns the time from a stream's due time to its last arrival; `None` if frames are missing.
+    /// Returns the time from a stream's due time to its last frame's arrival; `None` if frames are missing.
     pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
         let count = self.of(from).get(usize::from(number))?.count?;
         let completed = account.stream(from, to, number)?.completed(count)?;

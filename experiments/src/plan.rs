@@ -107,8 +107,7 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// XOFF threshold as line time. The bytes queued up to XOFF keep the line busy while a sender waits for a CPU core
-/// after XON.
+/// XOFF threshold, as the time for which these bytes keep the line busy while a sender waits for a CPU core after XON.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
@@ -147,7 +146,7 @@ impl Plan {
         self.line
     }
 
-    /// Labels the plan in raw data with its point in a sweep, such as `senders=8`.
+    /// Sets the plan's label in raw data: its point in a sweep, such as `senders=8`.
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }

@@ -76,7 +76,7 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // Erase the stamp, so that hosts that are already open ignore the probe.
+        // Erase the stamp, so that hosts that already receive ignore the probe.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }

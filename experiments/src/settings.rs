@@ -75,8 +75,8 @@ impl Settings {
         self
     }
 
-    /// Returns the paths that a user setting of `path` changes: `path` itself, and its key in copies of the table where
-    /// the value still equals the original.
+    /// Returns the paths that a user setting of `path` changes: `path` itself, and the same key in each copy of its
+    /// table that still has the original's value.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));

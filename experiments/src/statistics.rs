@@ -126,8 +126,8 @@ const LEFT_OUT: [&str; 11] = [
 
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
-/// Returns the confidence interval of every number in the JSON form of results, one per run. Panics if a result cannot
-/// be serialized.
+/// Returns the confidence interval of every number in the results' JSON form. Each run has one result. Panics if a
+/// result cannot be serialized.
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {

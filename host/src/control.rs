@@ -68,7 +68,8 @@ pub fn parse_control(text: &str) -> Result<Control, String> {
     }
 }
 
-/// Parses an option that overwrites bytes of a frame: `38=0203` writes two bytes from offset 38 on.
+/// Parses an option that overwrites bytes of a frame: `38=0203` writes the bytes 02 and 03 (hexadecimal) from offset 38
+/// on.
 pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
     let read = || {
         let (offset, digits) = text.split_once('=')?;

@@ -92,7 +92,7 @@ impl Gate {
         self
     }
 
-    /// Makes the gate obey requested rates (GFC), only with [`Obedience::Obey`].
+    /// Makes the gate obey requested rates (GFC). Has an effect only with [`Obedience::Obey`].
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));

@@ -72,7 +72,7 @@ impl Limiter {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Counts a sent frame against the rate limit from `earliest` on, the time at which it could have been sent.
+    /// Counts a sent frame against the rate limit. `earliest` is the first time at which it could have been sent.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);

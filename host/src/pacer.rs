@@ -4,7 +4,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Rest of the time until the line is free, beyond `free_at`, in units of 1 ns / (`rate` in b/s).
+    /// Fraction of a nanosecond by which the line becomes free after `free_at`, in units of 1 ns / (`rate` in b/s).
     fraction: u64,
 }
 

@@ -71,7 +71,7 @@ pub struct Stamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     pub id: u32,
-    /// UDP payload of all frames of the flow.
+    /// Bytes of UDP payload in all frames of the flow together.
     pub bytes: u32,
     pub frames: u32,
     /// Time from which on the flow could be sent, 48 bits, in nanoseconds.

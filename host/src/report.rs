@@ -79,7 +79,7 @@ pub struct ReceivedStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub latency_ns: Distribution,
-    /// Frames by their PCP at receipt, or under `untagged`.
+    /// Numbers of frames by PCP at receipt; key `untagged` for frames without tag.
     pub pcp: BTreeMap<String, u64>,
     pub dscp: BTreeMap<String, u64>,
     /// Frames with the ECN mark CE (congestion experienced).
@@ -121,9 +121,9 @@ pub struct Distribution {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PauseReport {
     pub pfc_frames: u64,
-    /// Frames received and obeyed that request rates (GFC).
+    /// Received and obeyed frames with rate requests (GFC).
     pub rate_frames: u64,
-    /// Frames received and obeyed that pause or resume single flows (OFC).
+    /// Received and obeyed frames with pauses or resumes of single flows (OFC).
     pub flow_frames: u64,
     /// 802.3x PAUSE frames received.
     pub pause_frames: u64,
@@ -233,7 +233,7 @@ impl ReceivedStream {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the last frame's arrival time if `count` different frames have arrived, and at least one.
+    /// Returns the last frame's arrival time; `None` before `count` different frames, and at least one, have arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))

@@ -55,7 +55,8 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates a stream's schedule. After a delay, it catches up at most the frames due in the time `catch_up`.
+    /// Creates a stream's schedule. After a delay, the stream makes up for at most the frames due in the time
+    /// `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);

@@ -53,7 +53,7 @@ pub struct SenderSettings {
     pub address: MacAddr,
     pub id: u16,
     pub line: BitRate,
-    /// Limit: after a delay of the host, streams catch up at most the frames due in this time.
+    /// Limit: after a delay of the host, streams make up for at most the frames due in this time.
     pub catch_up: Nanos,
     pub end_markers: u8,
     /// Settings of rate limiters. With `None`, streams have neither rate limiter nor CN-TAG.
@@ -161,7 +161,7 @@ impl Sender {
         self.streams[turn.stream].class
     }
 
-    /// Writes the chosen frame's headers, and counts the frame as sent.
+    /// Writes the headers of the frame of `turn`, and counts this frame as sent.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];

@@ -66,7 +66,7 @@ pub struct Incoming {
     /// Number of sent frames, from an end marker; `None` before one arrives.
     pub total: Option<u64>,
     pub first: Nanos,
-    /// Bytes of the first frame with FCS, preamble and gap, which rates leave out.
+    /// Bytes of the first frame with FCS, preamble and gap; rates do not count this frame.
     pub first_line_bytes: Bytes,
     pub first_payload: Bytes,
     pub last: Nanos,

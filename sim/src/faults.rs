@@ -9,19 +9,19 @@ pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 /// Faults of MAC control frames in one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlFaults {
-    /// Share of lost frames, in 1/1024.
+    /// Share of lost frames, in units of 1/1024.
     pub lost: u16,
-    /// Share of frames delayed until later frames overtake them, in 1/1024.
+    /// Share of frames delayed until later frames overtake them, in units of 1/1024.
     pub late: u16,
-    /// Share of frames delivered on time, and again later, in 1/1024.
+    /// Share of frames delivered twice (on time, and again later), in units of 1/1024.
     pub again: u16,
-    /// Share of frames with a changed byte that the FCS does not detect, in 1/1024.
+    /// Share of frames with a changed byte that the FCS does not detect, in units of 1/1024.
     pub harmed: u16,
     /// Maximum delay of late and duplicated frames.
     pub late_by: Picos,
 }
 
-/// Frames that link faults lost, delayed or changed.
+/// Numbers of frames that link faults lost, delayed, duplicated or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Lost frames other than MAC control.

@@ -176,8 +176,8 @@ impl Plan {
         settings
     }
 
-    /// Adds a static MAC address at a port, or at the equal-cost group that begins with it. Panics if the switch does
-    /// not exist.
+    /// Adds a static MAC address at a port, or at the equal-cost group that begins with this port. Panics if the switch
+    /// does not exist.
     pub fn lead(&mut self, switch: u32, station: MacAddr, port: PortId) {
         self.switches[switch as usize].forwarding.statics.push((station, port));
     }

@@ -3,7 +3,7 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Bit in the slot number of a sent frame that the driver has not yet completed.
+/// Bit set in the slot numbers of sent frames that the driver has not yet completed.
 const SENT: u32 = 1 << 31;
 
 #[derive(Debug)]

@@ -28,7 +28,7 @@ const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 pub struct TrafficSettings {
     pub address: MacAddr,
     pub id: u16,
-    /// Limit: a delayed stream with a rate catches up at most the frames due in this time.
+    /// Limit: a delayed stream with a rate makes up for at most the frames due in this time.
     pub catch_up: Nanos,
     /// Settings of QCN reaction points; with them, frames carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,

@@ -52,7 +52,8 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Shortest stall of a switch or host that makes a deviation inconclusive: in this time a sender fills half of XOFF.
+/// Shortest stall of a switch or host that makes a deviation inconclusive: in this time, a sender sends half of the
+/// XOFF threshold.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -64,8 +65,8 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Conclusive runs: all flows took their expected paths, and the run matches the article, or deviates in a way that
-    /// no stall explains.
+    /// Number of conclusive runs: all flows took their expected paths, and the run either matches the article or has a
+    /// deviation that no stall explains.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,

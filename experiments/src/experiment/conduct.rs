@@ -21,7 +21,7 @@ pub struct Conduct {
     pub least_headroom_bytes: Option<u64>,
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// Median scheduling gap of the hosts in ms; zero if no host slept.
+    /// Median wakeup delay of the hosts' programs in ms; zero if no host slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,

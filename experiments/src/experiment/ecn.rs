@@ -181,7 +181,7 @@ impl EcnRun {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // A pause may end shortly after the run, and so exceed 100 % of it.
+        // A pause may end shortly after the run, so paused time may exceed 100 % of the run.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }

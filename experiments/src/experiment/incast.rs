@@ -48,8 +48,8 @@ const HEADERS: u64 = 18 + 20 + 8;
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// Goodput of a round: UDP payload of its flows, divided by its duration plus the time by which saved credit
-    /// shortened the transmission.
+    /// Goodput of a round: UDP payload of its flows, divided by a time: the round's duration plus the time by which
+    /// saved credit shortened it.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,

@@ -334,9 +334,8 @@ impl Experiment {
     }
 }
 
-/// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames, and the slowest line (40 % of
-/// the rate) near the minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a
-/// survivable stall (25 ms).
+/// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames. Above 1 Gb/s, the longest pause
+/// (33.5 ms at 1 Gb/s) could expire during a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
 /// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves hosts and switches enough CPU

@@ -94,7 +94,7 @@ impl QcnScene {
     }
 }
 
-/// Phase, a third of a run. Rates are measured in its second half, when rate limiters have settled.
+/// Third of a run. Rates are measured in its second half, when rate limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,

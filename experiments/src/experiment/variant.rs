@@ -287,8 +287,7 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// Returns settings with the buffer sizes of the QCN paper (section III): XOFF 110 KB (Qhigh), XON 44 KB (Qlow), set point 60 KB
-    /// (Qeq), virtual output queues.
+    /// Returns settings with virtual output queues, and buffer sizes of the QCN paper (section III: Qhigh, Qlow, Qeq).
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -310,8 +309,8 @@ impl Variant {
     }
 }
 
-/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes like other sizes, times a
-/// hundredfold (at 100 Mb/s).
+/// Scales parameters of the standard's QCN reaction point from 10 Gb/s to `line`: rates in proportion, bytes like other
+/// sizes; at 100 Mb/s, times are 100 times as long.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

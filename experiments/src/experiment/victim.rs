@@ -226,8 +226,8 @@ impl VictimScene {
 }
 
 impl VictimRun {
-    /// Returns sums over the senders: XOFFs sent to them, their paused time and observed time (ns); and the first
-    /// XOFF's time.
+    /// Returns three sums over the senders (XOFFs sent to them, paused time in ns, observed time in ns), and the time
+    /// of the first XOFF.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));

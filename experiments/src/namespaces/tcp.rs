@@ -23,7 +23,7 @@ pub enum Ecn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// RACK (RFC 8985), Linux' default: a segment is lost once a segment arrives that was sent a reordering window
-    /// later. Late arrivals widen this window in quarters of the minimum round-trip time, up to one round-trip time.
+    /// later.
     Rack,
     /// Three duplicate acknowledgements (`NewReno`, RFC 6582); reordering does not raise this number.
     Dupack,

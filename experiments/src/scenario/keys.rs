@@ -9,7 +9,7 @@ use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Highest first seed. Each further run adds one, and the sum must fit TOML's 64-bit integers.
+/// Maximum seed of the first run. Each further run's seed is one higher, and must fit TOML's 64-bit integers.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 

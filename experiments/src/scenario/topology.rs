@@ -14,8 +14,8 @@ use super::of_kind;
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
-// Defaults from the paper on QCN at the inputs (section II): bytes in a cell, bytes in an output buffer, cells in each
-// buffer of a spine.
+// Defaults from the paper on QCN at the inputs (section II): a cell and an output buffer in bytes, each buffer of a
+// spine in cells.
 const CELL: u32 = 256;
 const OUTPUT_BUFFER: u32 = 150_000;
 const SPINE_BUFFER: u8 = 16;
@@ -111,7 +111,7 @@ pub struct Topology {
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
-    /// Frame bytes in a cell, the unit of `credits` and `spine_buffer`.
+    /// Size of a cell in frame bytes; `credits` and `spine_buffer` count cells.
     pub cell: u32,
     pub credits: u32,
     pub spine_buffer: u8,

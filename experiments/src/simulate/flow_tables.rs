@@ -34,7 +34,7 @@ impl FlowTables {
         }
     }
 
-    /// Formats mean and maximum of each table; empty without samples of OFC.
+    /// Formats the mean and maximum bytes of each OFC table; cells are empty without samples.
     pub fn cells(&self, switch: usize, port: PortId, class: Class) -> [String; 6] {
         let Some([flows, congested, paused]) = self.0.get(&(switch, port, class)) else {
             return Default::default();

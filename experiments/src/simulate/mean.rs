@@ -73,7 +73,7 @@ pub struct Statistics {
     #[serde(skip)]
     by: Vec<String>,
     pub unit: &'static str,
-    /// Runs without results: in other shards, or interrupted.
+    /// Number of runs without results: runs of other shards, and interrupted runs.
     pub missing_runs: usize,
     pub answers: Vec<GroupStatistic>,
 }

@@ -69,7 +69,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let jobs: Vec<Job> =
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
     let threads = request.threads.clamp(1, jobs.len().max(1));
-    // Find errors of all points before running any.
+    // Find errors of all sweep points before running any point.
     let mut warnings = BTreeSet::new();
     for (point, label) in about.points.iter().enumerate() {
         let model = build::model(source, point, from, request.path, threads);

@@ -65,7 +65,7 @@ impl StuckQueues {
         }
     }
 
-    /// Formats the bytes in stuck queues, and since when the first of them is stuck.
+    /// Formats the bytes in stuck queues, and the time since which the first one is stuck.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG

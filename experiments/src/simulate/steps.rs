@@ -32,7 +32,8 @@ impl Steps {
         }
     }
 
-    /// Returns a line's points (us) for `samples` (ns); `one` reduces a step's samples to one value.
+    /// Returns a line's points (time in us) for `samples` (time in ns, value); `one` reduces the values in a step to
+    /// one.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {

@@ -171,7 +171,8 @@ fn flow_times_equal_times_computed_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
-    // 1,538 bytes take 123.04 ns at 100 Gb/s, twice, then 1230.4 ns at 10 Gb/s. Propagation takes 2,000 ns.
+    // A frame of 1,538 bytes takes 123.04 ns on each of two lines of 100 Gb/s, and 1230.4 ns on one of 10 Gb/s.
+    // Propagation takes 2,000 ns.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }

@@ -55,8 +55,8 @@ pub struct Sender {
     threshold: u32,
     control: Control,
     rtt: Rtt,
-    /// Next unsent segment when the state began. An acknowledgement of all segments before it ends the state. In
-    /// `Reducing`, this segment must be acknowledged, too, or none be outstanding.
+    /// Next unsent segment when the state began. Most states end once all earlier segments are acknowledged; `Reducing`
+    /// ends once this one is acknowledged, too, or no segment is outstanding.
     high: u32,
     /// Next unsent segment when the last recovery or time-out began. Duplicate acknowledgements up to this segment
     /// begin no other recovery (RFC 6582).
@@ -300,7 +300,7 @@ impl Sender {
             State::Open if is_marked && settings.ecn => self.reduce_after_mark(),
             _ => {}
         }
-        // As in Linux, SACK blocks grow the window, too, once segments were reordered by more than three.
+        // As in Linux, SACK blocks also grow the window once a segment arrived more than three positions late.
         let is_reordered =
             settings.detection == Detection::Rack && self.rack.reordering > recovery::DUPLICATES;
         let grows = was_full && (advances || is_reordered);

@@ -245,8 +245,8 @@ const fn sequence_of(segment: u32, mss: u32) -> u32 {
     DATA_FROM.wrapping_add(segment.wrapping_mul(mss))
 }
 
-/// Returns the segment that begins at a sequence number. Numbers wrap, so several segments match: it is the nearest to
-/// `near`.
+/// Returns the segment that begins at a sequence number. Numbers wrap around: of several segments that match, it is the
+/// nearest to `near`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // wraps around
 fn segment_at(sequence: u32, mss: u32, near: u32) -> u32 {
     let distance = i64::from(sequence.wrapping_sub(sequence_of(near, mss)) as i32);

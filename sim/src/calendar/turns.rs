@@ -14,7 +14,8 @@ use crate::time::Picos;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Links on the shortest path between two parts of the fabric, or from a part back to itself; at most [`FAR`].
+    /// Number of links on the shortest path between two parts of the fabric, or from a part back to itself; at most
+    /// [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,

@@ -34,7 +34,7 @@ pub struct DcqcnSettings {
 }
 
 impl Default for DcqcnSettings {
-    /// Returns published values: g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us.
+    /// Returns the paper's values.
     ///
     /// Values not from the paper: `R_HAI` ten times `R_AI` (as in 802.1Qau), minimum rate 100 Mb/s (as in HPCC's
     /// simulations), CNPs in class 6.

@@ -48,7 +48,7 @@ pub struct FlowPlan {
     pub class: Class,
     pub bytes: u64,
     pub start: Picos,
-    /// Number of the flow's load; [`FlowFabric`] sets it.
+    /// Index of the load to which the flow belongs; [`FlowFabric::add_load`] sets it.
     pub tag: u16,
 }
 

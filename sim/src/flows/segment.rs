@@ -26,7 +26,7 @@ pub(super) const TCP: u8 = 6;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// Kind of a frame, as RoCEv2's opcode (except the NAK's).
+/// Kind of a frame. Values are RoCEv2's opcodes, except the NAK's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {

@@ -31,8 +31,7 @@ pub struct TimelySettings {
 }
 
 impl Default for TimelySettings {
-    /// Returns published values: alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5, and an idle
-    /// round-trip time of 20 us, as in HPCC's simulations.
+    /// Returns the paper's values, but the idle round-trip time of HPCC's simulations (20 us).
     ///
     /// Not from the paper: minimum rate 10 Mb/s, start at line rate.
     fn default() -> TimelySettings {

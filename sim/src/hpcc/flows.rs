@@ -15,7 +15,7 @@ const SECONDS_MAX: f64 = 3_600.0;
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
     pub plan: FlowPlan,
-    /// Receiver's UDP port, only repeated in results; 0 if the file has none.
+    /// Receiver's UDP port: copied to the results, and not used otherwise; 0 if the file has none.
     pub port: u16,
 }
 

@@ -14,14 +14,14 @@ use xoff_host::sizes::Sizes;
 pub struct IncastSettings {
     pub askers: Vec<u32>,
     pub servers: Vec<u32>,
-    /// Servers per query, drawn from all but the querying host.
+    /// Servers per query, drawn from `servers` without the querying host.
     pub fan_in: u32,
     pub class: Class,
     /// Bytes of a request; with 0, servers answer at once, without a request.
     pub question: u64,
     pub answer: Sizes,
-    /// Gap before each query of a host, from the end of its previous query (with `is_open`, its start); the first gap,
-    /// from `from`.
+    /// Gap before each query of a host. It begins at the end of the host's previous query (with `is_open`, at its
+    /// start); the first gap begins at `from`.
     pub gap: Times,
     pub is_open: bool,
     pub deadline: Option<Picos>,

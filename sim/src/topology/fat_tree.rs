@@ -44,8 +44,8 @@ impl FatTree {
         }
     }
 
-    /// Returns the fat-tree of the OFC paper's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256
-    /// servers, 2 : 1 oversubscribed at the edge. Panics if the rate of `line` exceeds 800 Gb/s.
+    /// Returns the fat-tree of the OFC paper's evaluation: 8 pods, 256 servers, 2 : 1 oversubscribed at the edge.
+    /// Panics if the rate of `line` exceeds 800 Gb/s.
     #[must_use]
     pub fn ofc(line: Line) -> FatTree {
         let twice =

@@ -110,7 +110,7 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
 ///
 /// After a CNP the receiver sends none for the CNP interval, then waits for the first mark. Timers restart with each
 /// CNP. The target falls by the last gap between target and rate, not by the fluid model's mean gap. Cycles are too
-/// short for rounds by bytes.
+/// short for rounds of the byte counter.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =

@@ -88,7 +88,6 @@ fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (Flo
     (fabric, links)
 }
 
-/// Counts host 0's flows out of ports 2 and 3.
 fn flows_up(links: &FramesByLink, switch: u32, to: u32) -> [usize; 2] {
     let links = links.borrow();
     [2, 3].map(|port| {

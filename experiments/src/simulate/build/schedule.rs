@@ -93,7 +93,7 @@ impl Schedule {
         self.pending.iter().rev().filter_map(description)
     }
 
-    /// Executes due events; returns the ends of failed links.
+    /// Executes due events; returns both ends of each link that goes down.
     pub fn run_due(&mut self, fabric: &mut AnyFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()

@@ -69,7 +69,7 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Returns the settings of a kind of switches. Its packet memory suffices for all configurations together, because
+/// Returns the settings of a kind of switches. Packet memory suffices for all its configurations together, because
 /// frames outlive a change.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();

@@ -45,7 +45,7 @@ fn published_maximum_table_sizes_of_ofc_are_reproduced() {
     assert!(PAGE.contains(&row), "docs/reproduction.md must contain the row {row}");
 }
 
-/// Article on DSCP-based PFC: pauses, then resumes, spread from the stopped GPU to the senders.
+/// As in the article on DSCP-based PFC, first pauses and then resumes spread from the stopped GPU to the senders.
 #[test]
 fn pauses_and_resumes_spread_in_the_order_of_the_article() {
     let rows = job::run(
@@ -61,7 +61,7 @@ fn pauses_and_resumes_spread_in_the_order_of_the_article() {
         let own = rows.iter().filter(|row| row[switch] == sender && row[paused] == peer);
         own.map(|row| row[at].parse::<u64>().unwrap()).min().unwrap()
     };
-    // GPU-3, rail C, spine, rail A (or B), each with the peer that it pauses.
+    // Pairs of node and paused peer, for GPU-3, rail C, spine, and rail A (or B).
     for rail in [[("3", "s0p2"), ("0", "h0")], [("3", "s1p2"), ("1", "h2")]] {
         let chain = [("", "s2p0"), ("2", "s3p2"), rail[0], rail[1]];
         let xoffs = chain.map(|(switch, peer)| first("start_ns", switch, peer));

@@ -51,7 +51,7 @@ impl Proportional {
     }
 }
 
-/// Values before a loss recovery, restored if it proves needless.
+/// Connection state before a loss recovery, restored if the recovery proves needless.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
     pub(super) window: u32,
@@ -65,7 +65,7 @@ pub(super) struct Undo {
 pub(super) struct Rack {
     /// Sending time of the delivered segment that was sent last, and its number plus one.
     sent: (Nanos, u32),
-    /// Round trip of the segment delivered last.
+    /// Round-trip time of the segment delivered last.
     round_trip: Nanos,
     round_trip_min: Nanos,
     /// Number of the highest delivered segment, plus one.

@@ -181,7 +181,8 @@ fn tcp_timeout_doubles_and_window_restarts_at_one_segment() {
     assert!(sender.is_done() && sender.deadline() == Nanos::NEVER);
 }
 
-/// RFC 5681 section 3.1: a time-out in recovery belongs to the same congestion, but not one after new acknowledgements.
+/// RFC 5681 section 3.1: a time-out during a recovery belongs to the same congestion; a time-out after new
+/// acknowledgements does not.
 #[test]
 fn tcp_timeout_in_recovery_keeps_threshold_until_progress() {
     let script =
@@ -342,8 +343,8 @@ impl Pipe<'_> {
     }
 }
 
-/// Windows of 10, 20 and 40 segments send 70 in three round trips. The 11th of 11 segments waits 40 ms for its delayed
-/// acknowledgement.
+/// Windows of 10, 20 and 40 segments send 70 segments in three round trips. The receiver delays its acknowledgement of
+/// a lone 11th segment by 40 ms.
 #[test]
 fn lone_tcp_flow_takes_expected_number_of_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
@@ -384,8 +385,8 @@ fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     }
 }
 
-/// Returns the reduction per cycle of one DCTCP flow in equilibrium, `window * alpha / 2` segments. In a cycle, the
-/// window grows by one in that many round trips, and stays in two more; marks come in one.
+/// Returns the reduction per cycle of one DCTCP flow in equilibrium, `window * alpha / 2` segments. A cycle has that
+/// many round trips in which the window grows by one, and two more in which it stays; one round trip has marks.
 fn reduction_of_cycle(window: f64) -> f64 {
     let mut alpha = 1.0_f64;
     for _ in 0..200 {

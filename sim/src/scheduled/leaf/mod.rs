@@ -61,8 +61,8 @@ impl CellLeaf {
         }
     }
 
-    /// Returns how many slots a leaf's congestion points need: one per sampled frame. Each such frame has a credit of
-    /// its output, or fits into its input's buffer.
+    /// Returns how many slots a leaf's congestion points need: one per sampled frame that waits in an input's buffer or
+    /// has a credit of its output.
     #[must_use]
     pub fn congestion_slots(fabric: Scheduled, settings: &SwitchSettings) -> u32 {
         let sampled = ClassSet(settings.qcn.ingress.0 | settings.qcn.egress.0);
