@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn pipeline_halt_at_end_of_run_counts_until_the_end() {
+    fn halt_that_lasts_at_end_of_run_counts_up_to_that_time() {
         let account = Account { end: Nanos(500), ..Account::of_hosts(Vec::new(), [0; CLASSES]) };
         let switch = Counted::nothing("a");
         let queue = switch.counters.class(PortId(0), LOSSLESS);

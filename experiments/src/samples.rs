@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_record_pause_when_xoff_was_sent() {
+    fn samples_record_pause_at_the_time_of_its_xoff() {
         let wanted_before_its_xoff = (6, 2, 1, 5_900);
         let samples =
             [(3, 1, 0, 2_300), (5, 2, 1, 4_700), wanted_before_its_xoff, (7, 3, 2, 5_900), (8, 3, 3, 0)];

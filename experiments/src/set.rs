@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_line_accepts_text_values_without_quotes() {
+    fn set_option_accepts_text_value_without_quotes() {
         for (text, expected) in [
             ("class.3.xoff=80KB", "\"80KB\""),
             ("class.3.xoff = 80000", "80000"),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn command_line_refuses_malformed_settings_keys() {
+    fn set_option_refuses_malformed_key_or_value() {
         for text in ["class.3.xoff", "=80KB", "class.3.xoff=", "class..xoff=1", "a]b.c=1", "a.b=1\n2"] {
             assert!(text.parse::<Given>().is_err(), "{text}");
         }

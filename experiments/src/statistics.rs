@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test] // proves: experiments
-    fn no_values_have_no_quantiles() {
+    fn quantile_of_no_values_is_none() {
         assert_eq!((Spread::of([]), mean([])), (None, None));
         assert_eq!(mean([1.0, 2.0, 6.0]), Some(3.0));
         assert_eq!(serde_json::to_value(Spread::of([])).ok(), Some(serde_json::Value::Null));

@@ -70,7 +70,7 @@ fn simulated_incast_results_scale_with_line_rate() {
 
 /// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes per second.
 #[test] // proves: experiments
-fn slower_line_than_pipeline_fills_egress_queue() {
+fn line_slower_than_pipeline_fills_egress_queue() {
     let policies = ["pfc", "pfc-wstop"];
     for (rate, is_full) in [("8kpps", false), ("10kpps", true)] {
         let given = [&format!("pipeline.rate={rate}"), "pipeline.delay=25us", "pipeline.ingress=fifo"];
@@ -201,14 +201,14 @@ fn only_qcn_policy_sends_cnms_to_hosts() {
 }
 
 #[test]
-fn higher_class_alone_keeps_its_rate_under_g_pfc() {
+fn higher_class_keeps_its_rate_while_alone_under_g_pfc() {
     let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
     let higher = json["policies"]["g-pfc"]["higher_alone_mbps"]["p50"].as_f64().unwrap();
     assert!((590.0..610.0).contains(&higher), "{higher}");
 }
 
 #[test]
-fn load_of_shared_memory_depends_on_seed() {
+fn shared_memory_experiment_load_depends_on_seed() {
     let policies = &["pfc-wstop", "capfc-max-wstop"];
     let json = simulated("shared-memory", policies, mbps(1_000));
     let other = serde_json::to_value(run("shared-memory", policies, mbps(1_000), 8)).unwrap();

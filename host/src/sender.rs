@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn sender_of_delayed_host_catches_up_at_most_its_limit() {
+    fn sender_of_delayed_host_catches_up_within_its_limit() {
         let mut sender = sender(&["size=105"]);
         let (sent, next) = drain(&mut sender, at(1000), ClassSet::NONE);
         assert_eq!(sent.len(), 21);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test] // proves: sim-hosts
-    fn stream_of_sleeping_host_does_not_catch_up_paused_time() {
+    fn stream_of_sleeping_host_sends_no_burst_after_pause() {
         let c3 = ClassSet(1 << 3);
         for flow in [false, true] {
             let mut sender = sender(&["class=3,size=105"]);

@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test] // proves: traffic
-    fn each_fault_in_stream_keys_gives_exactly_one_error() {
+    fn each_invalid_stream_key_gives_exactly_one_error() {
         for text in [
             "on=1ms,off=1ms,burst=1KB,every=1s",
             "flows=edu1",

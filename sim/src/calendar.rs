@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn node_gets_same_events_whether_run_by_time_or_by_node() {
+    fn order_by_time_or_by_node_does_not_change_events_of_node() {
         for (seed, parted) in (0..200).flat_map(|seed| Parted::ALL.map(|parted| (seed, parted))) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();

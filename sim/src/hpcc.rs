@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn note_counts_links_beyond_number_in_topology_file() {
+    fn topology_note_counts_links_beyond_announced_number() {
         let more = read(&format!("{TOPOLOGY}0 1 25Gb/s 500ns 0\nnumber of a link's ends: a and b\n"));
         assert_eq!(
             more.expect("the topology is invalid").notes,

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn fabric_has_two_sides_if_bipartite_and_else_one() {
+    fn fabric_has_two_sides_if_bipartite_otherwise_one() {
         let [one, other] = [Side::One, Side::Other];
         let chain_and_pair = links(&[(0, 1, 9), (1, 2, 9), (3, 4, 9)]);
         assert_eq!(*sides(6, &chain_and_pair), [one, other, one, one, other, one]);

@@ -160,7 +160,7 @@ fn napping_host_sends_when_its_nap_ends() {
 }
 
 #[test]
-fn stall_ended_during_nap_does_not_shorten_nap() {
+fn stall_that_ends_during_a_nap_does_not_shorten_the_nap() {
     let nap = Nanos::from_micros(50);
     let length = Nanos::from_micros(1);
     let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 1_000) };

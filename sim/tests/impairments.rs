@@ -156,7 +156,7 @@ impl Tap for Ports {
 }
 
 #[test]
-fn frames_of_switch_stall_are_processed_port_by_port() {
+fn frames_received_in_a_stall_are_processed_port_by_port() {
     let mut fabric = star(3, "", |_| ());
     let order = Arc::default();
     let tap = Box::new(Ports(Arc::clone(&order)));
@@ -172,7 +172,7 @@ fn frames_of_switch_stall_are_processed_port_by_port() {
 }
 
 #[test]
-fn own_stall_does_not_make_frames_of_peer_count_as_late() {
+fn frames_of_peer_during_own_stall_do_not_count_as_late() {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 2_000);
     let counters = Arc::clone(fabric.switches()[0].counters());

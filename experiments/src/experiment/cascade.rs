@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn only_unchanged_plain_pfc_must_match_pauses_of_article() {
+    fn only_pfc_without_user_settings_must_match_article() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
         let is_held = |name, request: &Request| {
             Variant::find(name).is_some_and(|variant| is_article_policy(variant, request))
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn inconclusive_cascade_run_counts_as_no_deviation() {
+    fn inconclusive_cascade_run_is_not_counted_as_deviation() {
         let sequence = article::sequence();
         let held = |runs: &[CascadeRun]| {
             let mut conduct = Conduct::default();

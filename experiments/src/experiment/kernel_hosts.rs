@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_nic_queue_holds_tcp_window_and_ten_segments() {
+    fn host_nic_queue_holds_tcp_window_plus_ten_segments() {
         let ten_segments = Bytes(10 * 1518);
         for line in [5, 10, 15, 20, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let window = receive_buffer(line).max(ten_segments);

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn report_names_plain_pfc_policies() {
+    fn report_names_policies_that_act_as_plain_pfc() {
         let policies = ["pfc", "g-pfc"].map(|name| Variant::find(name).unwrap()).into();
         let request = Request::new(policies, BitRate::from_mbps(100));
         let title = "Incast".to_owned();

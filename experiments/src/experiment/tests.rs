@@ -121,7 +121,7 @@ fn setting_that_an_experiment_cannot_use_is_refused() {
 }
 
 #[test]
-fn user_setting_of_class_also_changes_identical_classes() {
+fn user_setting_of_a_class_also_changes_identical_classes() {
     let experiment = Experiment::find("shared-memory").unwrap();
     let policy = Variant::find("pfc-wstop").unwrap();
     let given = |texts: &[&str]| request("pfc-wstop", texts);

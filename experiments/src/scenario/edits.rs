@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test] // proves: scenarios
-    fn override_of_policy_replaces_its_short_and_long_form() {
+    fn override_replaces_policy_in_short_and_long_spelling() {
         for (one, other) in [
             ("policy=gfc", "switch.all.policy=ofc"),
             ("switch.all.policy=gfc", "policy=ofc"),

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test] // proves: scenarios
-    fn load_key_open_without_gap_is_refused() {
+    fn load_with_key_open_needs_key_gap_above_zero() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
         let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
         assert!(!is_open("open = true"), "a single query must not count as open");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test] // proves: scenarios
-    fn poisson_load_needs_load_or_arrivals() {
+    fn poisson_load_needs_either_key_load_or_key_arrivals() {
         let poisson = |keys: &str| of(&format!("[[load]]\nkind = \"poisson\"\nsize = 1\n{keys}\n"));
         assert_eq!(poisson("arrivals = 5000").unwrap().point(0).unwrap().loads[0].arrivals, Some(5_000.0));
         for (keys, expected) in [("", "neither `load` nor"), ("load = 0.5\narrivals = 9", "both `load` and")]

@@ -53,7 +53,7 @@ fn error_for_unknown_scenario_key_suggests_similar_key() {
 }
 
 #[test] // proves: sim-fabrics
-fn routed_key_applies_to_all_switches() {
+fn key_routed_applies_to_all_switches() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
     for (key, routed) in [("", false), ("\nrouted = false", false), ("\nrouted = true", true)] {
         let source = read(&FINE.replace("hosts = 3", &format!("hosts = 3{key}"))).unwrap();
@@ -400,7 +400,7 @@ fn qcn_is_allowed_with_any_transport() {
 }
 
 #[test] // proves: sim-fabrics
-fn load_of_kind_draw_needs_flows_and_accepts_rate() {
+fn load_kind_draw_needs_key_flows_and_accepts_key_rate() {
     let draw =
         FINE.replace("kind = \"permutation\"", "kind = \"draw\"\nflows = 9\npairs = [[0, 1]]\nrate = \"3G\"");
     let load = read(&draw).unwrap().point(0).unwrap().loads[0].clone();

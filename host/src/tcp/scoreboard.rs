@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_acks_count_at_most_segments_behind_the_gap() {
+    fn duplicate_acks_never_exceed_segments_behind_the_gap() {
         let mut board = Scoreboard::default();
         (0..4).for_each(|at| board.push(Nanos(at)));
         (0..9).for_each(|_| board.add_duplicate());

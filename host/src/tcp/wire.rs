@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_and_acks_are_parsed_right_beyond_4_gigabytes() {
+    fn segments_and_acks_are_parsed_correctly_beyond_4_gigabytes() {
         let settings = TcpSettings::default();
         let now = Nanos(5_000_000_000_000);
         for segment in [0, 1, 2_966_000, 90_000_000] {

@@ -56,7 +56,7 @@ fn shared_input(qcn: Option<ReactionSettings>, delay: Picos) -> (Vec<FlowRecord>
 }
 
 #[test] // proves: sim-hosts
-fn culprit_obeys_cnms_and_victim_gets_none() {
+fn culprit_flow_obeys_cnms_and_victim_flow_gets_none() {
     let (alone, slow, pauses) = shared_input(None, Picos::ZERO);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
     // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses of host 0 slow the victim flow, too.

@@ -57,7 +57,7 @@ fn ofc_figure_1_has_hosts_and_shared_links_of_paper() {
 }
 
 #[test] // proves: sim-fabrics
-fn traffic_bypasses_failed_lines_of_leaf_spine() {
+fn leaf_spine_traffic_bypasses_failed_lines() {
     let leaf_spine = LeafSpine {
         leaves: 4,
         spines: 2,
@@ -111,7 +111,7 @@ fn racks(build: &Build) -> Plan {
 }
 
 #[test] // proves: sim-fabrics
-fn dual_homed_hosts_use_both_links_in_order() {
+fn dual_homed_hosts_use_both_links_without_reordering() {
     for roce in [false, true] {
         let plan = racks(&Build::ideal());
         assert_eq!([(0, 3), (0, 4)].map(|(from, to)| rates(&plan, from, to).len()), [2, 4]);
@@ -136,7 +136,7 @@ fn dual_homed_hosts_use_both_links_in_order() {
 }
 
 #[test]
-fn flow_keeps_to_its_link_of_dual_homed_host() {
+fn flow_of_dual_homed_host_keeps_to_one_link() {
     let mut fabric = FlowFabric::new(&racks(&Build::ideal()), Seed(1), HostSettings::default());
     (0..16).for_each(|_| _ = fabric.add(super::flow(0, 5, 30_000)));
     fabric.fabric_mut().set_link(At::Host(0, 1), false);

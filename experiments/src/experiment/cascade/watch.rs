@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_counted_one_sample_late_is_not_reported_missed() {
+    fn pause_counted_one_sample_late_is_not_reported_as_missed() {
         let [_, over, counted] = samples([(10, 0, 5), (20, 0, 0), (30, 1, 0)]);
         assert_eq!(over, PauseChange { end: Some([at(10), at(21)]), ..PauseChange::default() });
         assert_eq!(counted, PauseChange::default());
