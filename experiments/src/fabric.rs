@@ -101,7 +101,7 @@ impl Fabric {
     pub(crate) fn kernels(&self) -> &Network {
         match &self.backend {
             Backend::Namespaces(network) => network,
-            Backend::Simulated(_) => panic!("only a live fabric has kernels"),
+            Backend::Simulated(_) => panic!("kernel hosts must be in a live fabric"),
         }
     }
 

@@ -62,7 +62,7 @@ impl<'a> Live<'a> {
 
     pub fn received_from(&self, from: HostId, to: HostId) -> u64 {
         let volume = self.progress(to).received_from(from.number());
-        volume.expect("the receiver must count this sender separately").line_bytes.get()
+        volume.expect("the receiver must count this sender's frames separately").line_bytes.get()
     }
 
     /// Returns the bytes that a host has received, including preambles and inter-frame gaps.

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(
             (Interval::of(&[]), Interval::of(&[94.0])),
             (None, None),
-            "a single run must have no interval"
+            "a single run must have no confidence interval"
         );
         let same = Interval::of(&[7.0; 40]).unwrap();
         assert_eq!((same.low, same.high), (7.0, 7.0));

@@ -14,11 +14,12 @@ pub fn gratuitous_arp(address: MacAddr) -> [u8; LEN as usize] {
     let mut bytes = [0; LEN as usize];
     let ip = ip_address(address);
     let mut ethernet =
-        MutableEthernetPacket::new(&mut bytes).expect("the frame is too short for an Ethernet header");
+        MutableEthernetPacket::new(&mut bytes).expect("the frame must have room for an Ethernet header");
     ethernet.set_destination(MacAddr::BROADCAST.0.into());
     ethernet.set_source(address.0.into());
     ethernet.set_ethertype(EtherTypes::Arp);
-    let mut arp = MutableArpPacket::new(&mut bytes[14..]).expect("the frame is too short for an ARP packet");
+    let mut arp =
+        MutableArpPacket::new(&mut bytes[14..]).expect("the frame must have room for an ARP packet");
     arp.set_hardware_type(ArpHardwareTypes::Ethernet);
     arp.set_protocol_type(EtherTypes::Ipv4);
     arp.set_hw_addr_len(6);

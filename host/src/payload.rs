@@ -159,14 +159,14 @@ impl Template {
 
 fn write_ethernet(head: &mut [u8], headers: &Headers) {
     let mut ethernet =
-        MutableEthernetPacket::new(head).expect("the frame is too short for an Ethernet header");
+        MutableEthernetPacket::new(head).expect("the frame must have room for an Ethernet header");
     ethernet.set_destination(headers.via.unwrap_or(headers.dst).0.into());
     ethernet.set_source(headers.src.0.into());
     let inner = if headers.cn_tag.is_some() { cn_tag::CN_TAG } else { EtherTypes::Ipv4 };
     let mut at = ETHERNET;
     if let Some(tag) = headers.tag {
         ethernet.set_ethertype(EtherTypes::Vlan);
-        let mut vlan = MutableVlanPacket::new(&mut head[at..]).expect("the frame is too short for a tag");
+        let mut vlan = MutableVlanPacket::new(&mut head[at..]).expect("the frame must have room for a tag");
         vlan.set_priority_code_point(ClassOfService::new(tag.pcp().get()));
         vlan.set_vlan_identifier(tag.vid());
         vlan.set_ethertype(inner);
@@ -187,7 +187,7 @@ pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
 }
 
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
-    let mut ip = MutableIpv4Packet::new(head).expect("the frame is too short for an IPv4 header");
+    let mut ip = MutableIpv4Packet::new(head).expect("the frame must have room for an IPv4 header");
     ip.set_version(4);
     ip.set_header_length(5);
     ip.set_dscp(headers.dscp);
@@ -196,7 +196,8 @@ fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     ip.set_next_level_protocol(IpNextHeaderProtocols::Udp);
     ip.set_source(ip_address(headers.src));
     ip.set_destination(ip_address(headers.dst));
-    let mut udp = MutableUdpPacket::new(&mut head[IPV4..]).expect("the frame is too short for a UDP header");
+    let mut udp =
+        MutableUdpPacket::new(&mut head[IPV4..]).expect("the frame must have room for a UDP header");
     udp.set_source(headers.source_port);
     udp.set_destination(headers.destination_port);
 }

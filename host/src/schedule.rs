@@ -161,7 +161,7 @@ impl Flows {
         let Pattern::Flows { sizes, seed } = &stream.pattern else {
             unreachable!("the stream has no flows");
         };
-        let fits = |len: usize| u32::try_from(len).expect("frame length exceeds 32 bits");
+        let fits = |len: usize| u32::try_from(len).expect("the frame length must fit into 32 bits");
         let (frame_len, len_min) = (stream.frame_len(), fits(template.len_min(true)));
         let payload_max = fits(template.payload_of(frame_len as usize));
         let on_line = |bytes: u64| {
@@ -352,6 +352,9 @@ mod tests {
         }
         let load = flows.values().map(|(flow, ..)| u64::from(flow.bytes)).sum::<u64>() * 8000
             / now.since(Nanos::from_secs(1)).0;
-        assert!((850..=1050).contains(&load), "a stream of 1 Gb/s offers {load} Mb/s of payload");
+        assert!(
+            (850..=1050).contains(&load),
+            "a stream of 1 Gb/s must offer 850 to 1050 Mb/s of payload, not {load}"
+        );
     }
 }

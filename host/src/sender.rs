@@ -280,7 +280,8 @@ impl Outgoing {
     fn turn(&self, stream: usize, since: Nanos) -> Turn {
         let end = self.next_marker.is_some();
         let frame = if end {
-            let len = u32::try_from(self.template.len_min(false)).expect("frame length exceeds 32 bits");
+            let len =
+                u32::try_from(self.template.len_min(false)).expect("the frame length must fit into 32 bits");
             NextFrame { len, flow: None }
         } else {
             self.schedule.next_frame()

@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(
             (flows.times[0].len(), flows.times[1].len()),
             (1, 1),
-            "numbers of completed flows below and above 10 KB"
+            "one flow below 10 KB and one of 10 KB must be complete"
         );
         assert!(flows.times[0].equivalent(flows.times[0].max(), 503));
         assert!(flows.times[1].equivalent(flows.times[1].max(), 501));

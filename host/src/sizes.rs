@@ -177,7 +177,7 @@ mod tests {
 
     fn table(between: Between) -> Sizes {
         Sizes::parse("# a table\n100 0\n100 50\n\n1000 100\n", between)
-            .expect("the table is unknown or invalid")
+            .expect("the table must exist and be valid")
     }
 
     #[test] // proves: scenarios
@@ -197,10 +197,10 @@ mod tests {
     fn flow_size_table_may_use_shares_or_percentages() {
         let shares = "150 0\n300 0.12\n300 0.2\n600 0.2\n500000 1\n";
         let percent = "150 0\n300 12\n300 20\n600 20\n500000 100\n";
-        let read = |text| Sizes::parse(text, Between::Step).expect("the table is invalid");
+        let read = |text| Sizes::parse(text, Between::Step).expect("the table must be valid");
         assert_eq!(read(shares), read(percent));
         let one_percent =
-            Sizes::parse("100 0.5\n200 1\n300 100\n", Between::Step).expect("the table is invalid");
+            Sizes::parse("100 0.5\n200 1\n300 100\n", Between::Step).expect("the table must be valid");
         assert_eq!([0.004, 0.009, 0.02].map(|share| one_percent.at(share)), [100, 200, 300]);
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn mean_of_flow_size_table_equals_mean_of_drawn_sizes() {
         for between in Between::ALL {
             for name in Sizes::names().filter(|name| *name == "hadoop" || *name == "web-search") {
-                let sizes = Sizes::named(name, between).expect("the table is unknown or invalid");
+                let sizes = Sizes::named(name, between).expect("the table must exist and be valid");
                 let mut rng = fastrand::Rng::with_seed(5);
                 let drawn: f64 = (0..400_000).map(|_| sizes.draw(&mut rng) as f64).sum::<f64>() / 400_000.0;
                 let off = drawn / sizes.mean() - 1.0;
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn interpolation_changes_mean_of_university_flow_sizes() {
         let kilobytes = |name, between| {
-            let sizes = Sizes::named(name, between).expect("the table is unknown or invalid");
+            let sizes = Sizes::named(name, between).expect("the table must exist and be valid");
             (sizes.mean() / 100.0).round() / 10.0
         };
         let means = ["edu1", "edu2"].map(|name| Between::ALL.map(|between| kilobytes(name, between)));

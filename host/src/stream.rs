@@ -480,7 +480,7 @@ mod tests {
         let one =
             "stream 0: via=`01:00:5e:00:00:01`: a router needs a unicast address, such as 02:00:00:00:00:01";
         assert_eq!(messages, [one]);
-        assert_eq!(errors("via=broadcast").len(), 1, "number of errors without `dst`");
+        assert_eq!(errors("via=broadcast").len(), 1, "without `dst` there must be a single error");
     }
 
     #[test] // proves: traffic

@@ -376,7 +376,7 @@ mod tests {
             assert_eq!(
                 events(&ends, &turns),
                 by_time,
-                "seed {seed}: a change of order between runs must not change events"
+                "seed {seed}: changing the order between runs must not change a node's events"
             );
             assert!(by_time.iter().all(|events| events.is_sorted_by_key(|entry| entry.time())));
         }
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(
             turns(Parted::OnTwoSides),
             (101, 100),
-            "two sides must run alternately for two minimum link delays, as place_after predicts"
+            "the two sides must take turns of two minimum link delays each, as `place_after` predicts"
         );
     }
 }

@@ -450,7 +450,7 @@ struct FirstLinks(u32);
 impl FirstLinks {
     fn next(&mut self, ports: usize) -> u32 {
         let first = self.0;
-        self.0 += u32::try_from(ports).expect("more links than 32 bits can count");
+        self.0 += u32::try_from(ports).expect("the number of links must fit into 32 bits");
         first
     }
 }

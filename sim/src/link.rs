@@ -150,7 +150,7 @@ impl Links {
 }
 
 fn count(index: usize) -> u32 {
-    u32::try_from(index).expect("more links than 32 bits can count")
+    u32::try_from(index).expect("the number of links must fit into 32 bits")
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
 /// Starts one flow per host, to the receivers of a random permutation. Each begins at a random time within the first
 /// frame time. `frame_len` is in bytes without FCS.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
-    let hosts = u32::try_from(fabric.hosts().len()).expect("more hosts than 32 bits can count");
+    let hosts = u32::try_from(fabric.hosts().len()).expect("the number of hosts must fit into 32 bits");
     let to = derangement(hosts, seed);
     let frame = Pace::of(line.rate).time_of(Bytes::on_line(frame_len));
     let mut rng = seed.stream(Purpose::Start);

@@ -250,5 +250,5 @@ impl Plan {
 const VLAN: u16 = 1;
 
 fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("more nodes than 32 bits can count")
+    u32::try_from(count).expect("the number of nodes must fit into 32 bits")
 }

@@ -238,7 +238,7 @@ pub(crate) fn is_mac_control(head: &[u8]) -> bool {
 }
 
 fn count<T>(items: &[T]) -> u32 {
-    u32::try_from(items.len()).expect("more frames than 32 bits can count")
+    u32::try_from(items.len()).expect("the number of frames must fit into 32 bits")
 }
 
 #[cfg(test)]
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(
             (pool.long.len(), pool.in_use()),
             (2, 0),
-            "freed frames must leave two buffers for long frames, and no used cell"
+            "once all frames are freed, two buffers for long frames and no used cell must remain"
         );
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
                 (waits.len() - 1, 0)
             });
         open[*side as usize] = Some((part, used + links));
-        u16::try_from(part).expect("more parts than 16 bits can count")
+        u16::try_from(part).expect("the number of parts must fit into 16 bits")
     };
     let of = sides(nodes, directions).iter().zip(links).map(part_of).collect();
     Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))

@@ -26,7 +26,7 @@ impl Slots {
     }
 
     pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.packets.len()).expect("more slots than 32 bits can count")
+        u32::try_from(self.packets.len()).expect("the number of slots must fit into 32 bits")
     }
 
     pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {

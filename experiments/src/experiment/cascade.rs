@@ -333,7 +333,7 @@ mod tests {
         );
         let text =
             on_other_path().deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
-        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the deviation must be reported");
+        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the other path must be reported");
     }
 
     #[test]

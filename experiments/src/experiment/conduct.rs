@@ -185,20 +185,20 @@ mod tests {
         assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
         assert!(
             (lossy.lost_percent() - 10.0).abs() < 1e-9,
-            "lost frames must be a percentage of all sent frames"
+            "the loss must be given in percent of all sent frames"
         );
         assert_eq!(
             (lossy.xdp_drops, lossy.longest_host_gap_ms),
             (7, 3.0),
-            "kernel drops and the longest gap must cover all hosts"
+            "drops must be the sum, and the longest gap the maximum, over all hosts"
         );
-        assert_eq!(lossy.usual_host_gap_ms, 0.03, "the usual gap must be the median of the hosts that slept");
+        assert_eq!(lossy.usual_host_gap_ms, 0.03, "the usual gap must be the median over hosts that slept");
         let runs =
             [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..lossy.clone() });
         assert_eq!(
             runs.into_iter().sum::<Conduct>().usual_host_gap_ms,
             0.05,
-            "the usual gap must be the median of the runs"
+            "the usual gap of several runs must be the median over these runs"
         );
     }
 

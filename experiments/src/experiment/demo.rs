@@ -250,7 +250,7 @@ impl Display for DemoReport {
             Promise::NotKept => {
                 writeln!(
                     f,
-                    "The guarantee for the lossless class was NOT kept: see its row and the ledger above."
+                    "The guarantee for the lossless class was NOT kept: see rows `lossless` and `ledger`."
                 )
             }
         }

@@ -301,7 +301,7 @@ mod tests {
         let round = Round::of(BEGIN, credit, &flows.each_ref());
         let payload = (frames * 1_472 * 8) as f64;
         assert!((round.goodput_mbps.unwrap_or_default() - payload / 100e3).abs() < 1e-9);
-        assert_eq!(credited_frames.get(), frames, "the credit must be calculated for all frames");
+        assert_eq!(credited_frames.get(), frames, "the credit must be calculated for frames of all flows");
     }
 
     #[test]

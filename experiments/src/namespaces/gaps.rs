@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(
             before.longest_since(&views),
             90_000_000,
-            "the longest gap of the switch's lifetime must be exact"
+            "a new longest gap of the switch's lifetime must be returned exactly"
         );
     }
 }

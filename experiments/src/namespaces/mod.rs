@@ -42,7 +42,7 @@ impl Network {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();
             assert_eq!(
                 of_kernel, 0,
-                "a routed plan must not have kernel hosts, which need all others as neighbours"
+                "a routed plan must have no kernel hosts: they need all other hosts as neighbours"
             );
         }
         let mut lab = Lab::new();

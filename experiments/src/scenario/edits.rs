@@ -108,7 +108,7 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
                 );
             } else if axes.iter().any(|axis| canonical(&axis.path) == canonical(path)) {
                 problems.push(
-                    Problem::error(format!("`{}` is varied by two tables", path.join(".")))
+                    Problem::error(format!("`{}` is varied by two [[sweep]] tables", path.join(".")))
                         .at(values.span, "varied again"),
                 );
             } else if !overridden.iter().any(|(overridden, _)| canonical(overridden) == canonical(path)) {
@@ -254,6 +254,6 @@ mod tests {
             );
         }
         let both = format!("{POLICIES}[[sweep]]\nswitch.all.policy = [\"pfc\", \"gfc\"]\n");
-        assert!(source(&both, &[]).unwrap_err().contains("is varied by two tables"));
+        assert!(source(&both, &[]).unwrap_err().contains("is varied by two [[sweep]]"));
     }
 }

@@ -301,7 +301,7 @@ mod tests {
     fn load_with_key_open_needs_key_gap_above_zero() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
         let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
-        assert!(!is_open("open = true"), "a single query must not count as open");
+        assert!(!is_open("open = true"), "`open` must have no effect on a single query");
         assert!(is_open("open = true\ngap = \"1ns\""));
         assert!(!is_open("gap = \"0s\""));
         for keys in ["end = \"1us\"", "gap = \"0s\"", "gap = \"0s\"\nend = \"1us\""] {

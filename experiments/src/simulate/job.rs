@@ -138,7 +138,7 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
         rows.texts = hpcc::texts(import, &records, &pauses, &lengths);
     }
     let is_warming_up = warm_up > Picos::ZERO && now <= warm_up;
-    let warmth = || format!("the end of the warm-up was due at {}", quantity::time(scenario.warm_up));
+    let warmth = || format!("the warm-up was to end at {}", quantity::time(scenario.warm_up));
     rows.unreached = model.schedule.unreached().chain(is_warming_up.then(warmth)).collect();
     progress.done.store(PARTS, Ordering::Relaxed);
     Ok(rows)
@@ -153,7 +153,7 @@ fn put_taps(fabric: &mut AnyFabric, are_wanted: bool) -> miette::Result<Vec<Paus
             let counters = Arc::clone(node.counters());
             node.put_tap(TapId(0), pauses.tap(counters.ports(), counters), net)
         });
-        put.map_err(|_| miette!("cannot record pauses: a switch does not accept the recorder"))?;
+        put.map_err(|_| miette!("cannot record pauses: a switch already has its maximum of taps"))?;
         all.push(pauses);
     }
     Ok(all)

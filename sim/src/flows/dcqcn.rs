@@ -196,7 +196,7 @@ mod tests {
         let mut point = point();
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
-        assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha does not begin at one");
+        assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha must begin at one");
         // At 56 us both 55 us timers have expired once: alpha has decayed, and a round of increase has ended.
         let rate = point.rate(at(56));
         assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
@@ -232,21 +232,21 @@ mod tests {
             assert_eq!((point.rounds_by_bytes, point.rounds_by_time), (round, 0));
         }
         let mut expected = LINE / 2.0;
-        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 5 rounds by bytes");
+        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 5 byte counter rounds");
         point.sent(at(0), Bytes(10_000_000));
         expected += 40e6;
-        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 6 rounds by bytes");
+        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 6 byte counter rounds");
         point.rate(at(55 * 5));
         expected += 5.0 * 40e6;
         assert!(
             (point.target - expected).abs() < 1.0,
-            "wrong target rate after 6 rounds by bytes, 5 by time"
+            "wrong target rate after 6 byte counter rounds and 5 timer rounds"
         );
         point.rate(at(55 * 6));
         expected += 400e6;
         assert!(
             (point.target - expected).abs() < 1.0,
-            "wrong target rate after 6 rounds by bytes, 6 by time"
+            "wrong target rate after 6 byte counter rounds and 6 timer rounds"
         );
     }
 

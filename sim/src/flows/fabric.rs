@@ -118,7 +118,7 @@ impl<S: Node> FlowFabric<S> {
             is_host(plan.from) && is_host(plan.to) && plan.from != plan.to,
             "{plan:?} among {hosts} hosts"
         );
-        let flow = u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
+        let flow = u32::try_from(self.flows.len()).expect("the number of flows must fit into 32 bits");
         let [at_sender, _] = self.fabric.hosts()[plan.from as usize].flows();
         let at_receiver = self.fabric.at_host(plan.to, |host, _| host.receive_flow(flow, &plan, at_sender));
         self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, (at_receiver, most), net));
@@ -140,7 +140,7 @@ impl<S: Node> FlowFabric<S> {
     /// Adds a load as [`FlowFabric::add_load`] does. Each of its flows sends at most at the rate `most`, headers and
     /// gaps included.
     pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
-        let tag = u16::try_from(self.loads.len()).expect("more loads than 16 bits can count");
+        let tag = u16::try_from(self.loads.len()).expect("the number of loads must fit into 16 bits");
         self.loads.push(Box::new(load));
         self.most.push(most.map(Pace::of));
         self.call_load(tag, |load, new_flows| load.begin(new_flows));
@@ -155,7 +155,7 @@ impl<S: Node> FlowFabric<S> {
     fn call_load(&mut self, tag: u16, call: impl FnOnce(&mut dyn Load, &mut NewFlows)) {
         let load = &mut self.loads[usize::from(tag)];
         let mut flows = std::mem::take(&mut self.new_flows);
-        let first = u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
+        let first = u32::try_from(self.flows.len()).expect("the number of flows must fit into 32 bits");
         call(load.as_mut(), &mut NewFlows::new(self.fabric.now(), first, &mut flows));
         for plan in flows.drain(..) {
             self.add_at(FlowPlan { tag, ..plan }, self.most[usize::from(tag)]);
@@ -245,7 +245,7 @@ impl<S: Node> FlowFabric<S> {
     /// Yields the records of all flows, ordered by number.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
         (0..self.flows.len())
-            .map(|flow| self.record(u32::try_from(flow).expect("more flows than 32 bits can count")))
+            .map(|flow| self.record(u32::try_from(flow).expect("the number of flows must fit into 32 bits")))
     }
 
     /// Returns a flow's record so far.

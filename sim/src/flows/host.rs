@@ -100,7 +100,7 @@ impl FlowHost {
             self.most.push(most);
             self.most.len() - 1
         });
-        let most = u16::try_from(most).expect("more loads than 16 bits can count");
+        let most = u16::try_from(most).expect("the number of loads must fit into 16 bits");
         self.sending.push(Sending::new(plan, peer, port(flow), most));
         let pace = self.links[self.link(number)].pace;
         let has_tcp = self.has_tcp(plan.class);
@@ -473,5 +473,5 @@ fn port_of(link: usize) -> PortId {
 }
 
 fn index(count: usize) -> u32 {
-    u32::try_from(count).expect("more flows than 32 bits can count")
+    u32::try_from(count).expect("the number of flows must fit into 32 bits")
 }

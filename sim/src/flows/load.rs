@@ -43,7 +43,8 @@ impl NewFlows<'_> {
 
     /// Adds a flow, and returns its number. The fabric sets the flow's tag.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
-        let flow = self.first + u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
+        let flow =
+            self.first + u32::try_from(self.flows.len()).expect("the number of flows must fit into 32 bits");
         self.flows.push(plan);
         flow
     }

@@ -202,7 +202,7 @@ mod tests {
             let mut head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
             assert_eq!(Segment::parse(&head), Some((segment, false)));
             assert_eq!(Segment::class(&head), envelope.class);
-            let header = Header::parse(&head).expect("the first bytes are not a valid frame");
+            let header = Header::parse(&head).expect("the first bytes must be a valid frame's");
             assert_eq!((header.src, header.dst, header.dscp), (address(1), address(2), Some(24)));
             let key = FlowKey::of(&header, &head);
             let ports = [port(7), 4791];
@@ -220,7 +220,7 @@ mod tests {
             let envelope = Envelope { from: 1, to, via, class, port: port(7), is_ecn_capable: true };
             let segment = Segment { kind: Kind::Data, number: 0, sequence: 9, sent: Picos(1) };
             let head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
-            let header = Header::parse(&head).expect("the first bytes are not a valid frame");
+            let header = Header::parse(&head).expect("the first bytes must be a valid frame's");
             assert_eq!((header.src, header.dst), (address(1), router));
             let packet = Packet::read(header.ether_type, header.payload(&head), 1_500);
             let packet = packet.expect("IPv4").expect("a router must forward the packet");

@@ -44,7 +44,7 @@ pub(super) struct SendState {
 
 pub(super) fn frames(bytes: u64, payload_max: u32) -> u32 {
     let frames = bytes.div_ceil(payload_max.into()).max(1);
-    u32::try_from(frames).expect("flow has more frames than 32 bits can count")
+    u32::try_from(frames).expect("the number of a flow's frames must fit into 32 bits")
 }
 
 pub(super) fn payload(bytes: u64, payload_max: u32, sequence: u32) -> u32 {

@@ -59,7 +59,7 @@ impl Incast {
         let servers = self.servers(asker);
         let query = self.queries.len();
         let deadline = self.settings.deadline.map(|deadline| start.after(deadline));
-        let open = u32::try_from(servers.len()).expect("more servers than 32 bits can count");
+        let open = u32::try_from(servers.len()).expect("the number of servers must fit into 32 bits");
         self.queries.push(Query { asker, start, finish: None, deadline, open });
         for server in servers {
             let bytes = self.settings.question;

@@ -46,7 +46,7 @@ impl Frames {
         }
         let at = u32::try_from(self.all[list].len()).ok().filter(|at| *at < UNSAMPLED);
         self.all[list].push(frame);
-        at.expect("more frames than 31 bits can count") | bit
+        at.expect("the number of frames must fit into 31 bits") | bit
     }
 
     pub(super) fn get(&self, slot: u32) -> &StoredFrame {

@@ -293,5 +293,5 @@ fn router_address(switch: u32, port: u8) -> MacAddr {
 }
 
 fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("more nodes than 32 bits can count")
+    u32::try_from(count).expect("the number of nodes must fit into 32 bits")
 }

@@ -190,7 +190,7 @@ pub(super) fn text(all: &All<'_>) -> String {
             ("held\nms", &|of| number(of.paused_ms, 0)),
             ("out of order\n%", &|of| number(of.out_of_order_percent, 1)),
             ("retransmitted\nsegments / %", &again),
-            ("slowed down by\nacks / time-outs", &slowed),
+            ("recoveries by\nacks / time-outs", &slowed),
         ],
     );
     let refused: u64 = all.iter().flat_map(|(_, points)| points.iter()).map(|of| of.refused_segments).sum();

@@ -169,7 +169,7 @@ fn check_conflict(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Res
     if before.at == here && (do_both(&loses) || do_both(&has_control_faults)) {
         return Err(miette!(
             help = "write these keys in one [[fault]]",
-            "two [[fault]] tables set losses or harm at {here}"
+            "two [[fault]] tables set shares of faulty frames at {here}"
         ));
     }
     let is_down = |of: &LinkFault| of.down.map(|down| down..of.up.unwrap_or(Nanos::NEVER));

@@ -186,7 +186,7 @@ fn event_after_end_of_run_gives_a_warning() {
     assert_eq!(warnings_of("until-done\"\nwarm_up = \"100us", ""), [""; 0]);
     assert_eq!(
         warnings_of("until-done\"\nwarm_up = \"900ms", ""),
-        [format!("warning: the end of the warm-up was due at 900ms, {after}")]
+        [format!("warning: the warm-up was to end at 900ms, {after}")]
     );
     assert_eq!(warnings("[[fault]]\nat = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
     assert_eq!(
@@ -211,7 +211,7 @@ fn conflicting_faults_are_refused() {
     };
     let [lost, control_lost, control_late] =
         ["lost", "control_lost", "control_late"].map(|key| format!("at = \"h0\"\n{key} = 0.5"));
-    let refused = Some("two [[fault]] tables set losses or harm at host 0".to_owned());
+    let refused = Some("two [[fault]] tables set shares of faulty frames at host 0".to_owned());
     for (one, other, expected) in [
         (&lost, &lost, refused.clone()),
         (&control_lost, &control_late, refused),
