@@ -171,7 +171,7 @@ impl Account {
 const FRAME_MIN: u64 = 64;
 
 /// Returns how many frames of each class are still queued: received minus departed ones, but at most one per 64 queued
-/// bytes, because no counter shows frames lost in the kernel.
+/// bytes, because received frames may be lost in the kernel uncounted.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));

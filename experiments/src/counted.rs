@@ -154,6 +154,6 @@ mod tests {
     fn counters_are_read_again_until_two_readings_agree() {
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));
-        assert_eq!(reads.len(), 1, "reading must stop after two equal values");
+        assert_eq!(reads.len(), 1, "reading must stop once two readings are equal");
     }
 }

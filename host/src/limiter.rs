@@ -26,7 +26,7 @@ pub struct Limiter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Time of the sample, since the host began.
+    /// Time of the sample in ns since the host began.
     pub at_ns: u64,
     /// Rate on the line in Mb/s, preamble and gap included.
     pub mbps: f64,

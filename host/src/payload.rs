@@ -60,7 +60,7 @@ pub struct Stamp {
     pub stream: u8,
     pub class: Class,
     pub end: bool,
-    /// Number of the frame in its stream, from 0, 48 bits; in an end marker, number of data frames.
+    /// Index of the frame in its stream (48 bits); in an end marker, how many data frames were sent.
     pub sequence: u64,
     /// Time of sending, 48 bits, in nanoseconds; in an end marker, the time of the first frame.
     pub sent: Nanos,

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(
             gate.slowed(Nanos(51_200)),
             ClassSet::NONE,
-            "a class may send once its rate limit has expired"
+            "a class must be free to send once its rate limit has expired"
         );
     }
 }

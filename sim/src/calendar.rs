@@ -72,7 +72,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Creates a calendar with buckets of 2^`width_log2` picoseconds; fastest with few events per bucket.
+    /// Creates a calendar with buckets of 2^`width_log2` picoseconds; it is fastest with few events per bucket.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {

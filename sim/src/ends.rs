@@ -2,7 +2,7 @@ use xoff_wire::units::{BitRate, PortId};
 
 use crate::time::Picos;
 
-/// Number of a node in the plan's order: switches first, then hosts.
+/// Index of a node in the plan's order: switches first, then hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 

@@ -36,7 +36,7 @@ pub trait Node {
     fn holds(&self) -> u64;
 }
 
-/// Number of a node, and of its first link.
+/// Index of a node, and index of its first link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,

@@ -38,9 +38,9 @@ struct PlannedSwitch {
 /// Link end in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Number of a switch, and of its port.
+    /// Index of a switch, and number of its port.
     Switch(u32, u8),
-    /// Number of a host, and of its link.
+    /// Index of a host, and index of its link.
     Host(u32, u8),
 }
 

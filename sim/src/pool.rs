@@ -16,7 +16,7 @@ const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Length up to the UDP or TCP ports over IPv4, which must be in a cell's first cache line.
+/// Header bytes up to the UDP or TCP ports over IPv4. They must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 

@@ -3,7 +3,7 @@
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Time since a run's start, or duration, in picoseconds; at most 213 days.
+/// Time since a run's start, or a duration: in picoseconds, at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 

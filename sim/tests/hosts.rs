@@ -237,8 +237,8 @@ fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
     assert_eq!(fabric.hosts()[0].report(fabric.now()).usual_gap_ns, wake.0);
 }
 
-/// Two hosts receive a frame every 12,304 ns. One polls at once; the other after its wakeup delay of 30 us, then every
-/// 80 us (a nap of 50 us and the delay).
+/// Each of two hosts receives a frame every 12,304 ns. One polls at once; the other after its wakeup delay of 30 us,
+/// then every 80 us (a nap of 50 us and the delay).
 #[test]
 fn receiving_host_polls_after_wakeup_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);

@@ -305,7 +305,7 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
 }
 
 /// Headroom also covers the peer response, two maximum frames, and the commit limit. These hosts leave almost 4 us of
-/// it unused, so only a stall 4 us beyond the budget loses frames.
+/// the headroom unused, so only a stall 4 us beyond the budget loses frames.
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);

@@ -22,8 +22,8 @@ const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Each sender's lossy load in percent of its line. The four loads exceed the lossy class's share of the congested
-/// port.
+/// Each sender's load in the lossy class, in percent of its line. The four loads exceed this class's share of the
+/// congested port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
 const HEAD_START: Nanos = Nanos::from_millis(100);

@@ -94,7 +94,7 @@ impl QcnScene {
     }
 }
 
-/// Third of a run. Rates are measured in its second half, when rate limiters have settled.
+/// Phase, a third of a run. Rates are measured in the second half of a phase, when rate limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn remark_names_its_policies_unless_it_concerns_all() {
+    fn remark_names_policies_unless_it_concerns_all_of_them() {
         let policies: Vec<_> = ["pfc", "pfc-wdrop"].map(|name| Variant::find(name).unwrap()).into();
         let mut lines = ByPolicy::default();
         lines.add("a".into(), policies[0]);

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn report_marks_policy_that_lost_frames_and_plots_losses() {
+    fn report_marks_policy_with_losses_and_plots_the_losses() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
         let lossy = Conduct { lossless, unqueued_losses: 50, verdict: Verdict::Lossy, ..clean() };
         let of = report([clean(), lossy]);

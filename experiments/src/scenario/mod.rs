@@ -72,7 +72,7 @@ pub(crate) struct Scenario {
     /// Duration of a run; `None` means until the last flow has ended.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// First part of a run; flows that begin in it are not counted.
+    /// Duration of a run's first part; flows that begin in this part are not counted.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,

@@ -294,7 +294,7 @@ fn invalid_keys_of_slow_receivers_are_refused() {
 }
 
 #[test] // proves: sim-results
-fn receiver_buffer_holds_frame_above_xoff() {
+fn receiver_buffer_must_hold_one_frame_above_xoff() {
     let text = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1]\nrate = \"20G\"\n{keys}\n");
     for fits in ["xoff = 100\nbuffer = 1618", "buffer = 3035"] {
         assert!(read(&text(fits)).is_ok(), "{fits}");

@@ -254,7 +254,7 @@ pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<S
 }
 
 impl Statistics {
-    /// Markdown table with times in microseconds, sizes in kB.
+    /// Formats a Markdown table, with times in microseconds and sizes in kB.
     #[must_use]
     pub fn text(&self) -> String {
         let (unit, by) = match self.unit {

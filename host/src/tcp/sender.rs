@@ -11,7 +11,7 @@ use recovery::{Proportional, Rack, Undo};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// Number of a data segment; `None` for a SYN.
+    /// Index of a data segment; `None` for a SYN.
     pub segment: Option<u32>,
     pub is_again: bool,
     /// True if a switch may mark the segment (ECT).

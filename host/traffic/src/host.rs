@@ -39,7 +39,7 @@ pub struct HostOptions {
     pub device: String,
     /// MAC address; `None` for the interface's address.
     pub address: Option<MacAddr>,
-    /// Number of the sending host in its frames; `None` means the last two bytes of its MAC address.
+    /// Identifier of the sending host in its frames; `None` means the last two bytes of its MAC address.
     pub id: Option<u16>,
     pub line: BitRate,
     /// Maximum duration of the run. `None`: until the last stream has ended, or the host is stopped.

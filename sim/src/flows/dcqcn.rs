@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn dcqcn_rate_rises_faster_after_many_byte_and_time_rounds() {
+    fn dcqcn_rate_rises_faster_after_many_byte_and_timer_rounds() {
         let mut point = point();
         point.notified(at(0));
         point.notified(at(0));

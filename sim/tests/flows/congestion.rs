@@ -135,8 +135,8 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The queue is within 40 % of the fluid model, which ignores single frames and randomness, and within 10 % of the
-/// cycle model.
+/// The queue must be within 10 % of the cycle model, and within 40 % of the fluid model, which ignores single frames
+/// and randomness.
 #[test]
 fn dcqcn_queue_and_rates_match_model_equilibrium() {
     let settings = DcqcnSettings::default();

@@ -58,7 +58,7 @@ fn slow_receiver_processes_frames_at_exactly_its_rate() {
 }
 
 #[test]
-fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
+fn slow_receiver_sends_xoff_and_xon_at_its_thresholds() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
     // Frames arrive five times as fast as they are processed: when the last of ten arrives, one has been processed.

@@ -225,7 +225,7 @@ fn run_ends_at_last_flow_only_if_loads_react_to_flow_ends() {
 }
 
 #[test]
-fn flow_ended_in_earlier_run_counts_as_ended() {
+fn flow_that_ended_in_an_earlier_run_counts_as_ended() {
     let mut fabric = empty(&topology::single(2, LINE), 1);
     fabric.add(flow(0, 1, 1_456));
     fabric.fabric_mut().run_to_rest();

@@ -63,7 +63,7 @@ pub(super) fn fit(
     let most = flows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| loads > switches as f64);
     Err(match most {
         Some((name, flows)) => miette!(
-            help = "give that load longer gaps, a smaller `load`, larger flows or an earlier `end`, or end the run earlier",
+            help = "give that load longer gaps, a smaller `load`, larger flows, or an earlier `end`; or end the run earlier",
             "this fabric needs about {fabric} of memory, but the machine has {machine}; load `{name}` alone makes about {flows:.0} flows"
         ),
         None => miette!(
@@ -169,7 +169,7 @@ mod tests {
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
         // A congestion slot of a leaf takes 8 bytes in the leaf's table, and 4 in each of its three congestion points.
         let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
-        assert!(slots > 3 * 500, "the slots must include the frames of the leaf's three inputs");
+        assert!(slots > 3 * 500, "a leaf must have slots for frames of its three inputs");
         let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);
         fit(&kinds, 8, Some(fabric), &[], room(takes, 1)).unwrap();
         fit(&kinds, 8, Some(fabric), &[], room(takes - 1, 1)).unwrap_err();

@@ -63,12 +63,12 @@ pub(super) struct Undo {
 /// Loss detection by delivery times (RFC 8985).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rack {
-    /// Sending time of the delivered segment that was sent last, and its number plus one.
+    /// Sending time of the delivered segment that was sent last, and its index plus one.
     sent: (Nanos, u32),
     /// Round-trip time of the segment delivered last.
     round_trip: Nanos,
     round_trip_min: Nanos,
-    /// Number of the highest delivered segment, plus one.
+    /// Index of the highest delivered segment, plus one.
     highest: u32,
     /// Maximum distance from a segment delivered late to `highest` at that time.
     pub(super) reordering: u32,

@@ -109,7 +109,7 @@ impl CellLeaf {
     fn make_pause(&mut self, port: PortId, bytes: &[u8], net: &mut Net) -> Packet {
         let at = net.now().floor();
         let view = &mut View { pool: &mut net.pool, slots: &mut self.pauses };
-        let frame = view.control(bytes).expect("the slot of the leaf's last pause must be free");
+        let frame = view.control(bytes).expect("the slot of the leaf's previous pause must be free");
         let event = FrameEvent::Sent { after: Nanos::ZERO };
         let sighting = Sighting { at, port, class: None, is_control: true, event };
         self.taps.iter_mut().for_each(|tap| tap.see(&sighting, &frame, view));
