@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test] // proves: experiment-parity
-    fn stall_text_parses_into_times() {
+    fn stall_option_parses_into_times() {
         let of = |text: &str| text.parse::<Stall>();
         let [ms, s] = [Nanos::from_millis(2), Nanos::from_secs(1)];
         let stall = Stall { longest: ms, every: s, wake: Nanos::ZERO };

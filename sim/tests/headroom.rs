@@ -1,5 +1,4 @@
-//! PFC headroom, exact to the byte, just suffices for a standard peer's worst case. With one byte less, a frame is
-//! lost.
+//! Checks that computed PFC headroom suffices for a standard peer's worst case, and that one byte less loses a frame.
 //!
 //! Port 0 is paused, so frames from the station at port 1 fill their queue to one byte below XOFF; then a frame of
 //! maximum length crosses XOFF. A picosecond earlier, another frame starts toward the station, and delays the pause

@@ -530,7 +530,7 @@ mod tests {
         assert_eq!(
             report([clean(), unproved.clone()]).promise(),
             Promise::Kept,
-            "unproved losslessness of a policy that does not promise it must not be reported"
+            "a policy that does not promise losslessness must not need to prove it"
         );
         let of = report([unproved.clone(), clean()]);
         assert_eq!(of.promise(), Promise::NotProved);

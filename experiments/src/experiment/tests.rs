@@ -161,7 +161,7 @@ fn warnings_about_user_settings_appear_once() {
 }
 
 #[test]
-fn user_key_set_twice_is_refused() {
+fn key_that_the_user_sets_twice_is_refused() {
     check("incast", &["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap();
     for again in ["class.3.xoff=90KB", "class.3={ xoff = 80000 }"] {
         let twice = check("incast", &["class.3.xoff=80KB", "pipeline.rate=1Mpps", again]);

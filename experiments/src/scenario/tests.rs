@@ -106,7 +106,7 @@ fn load_size_is_number_range_table_or_path() {
 }
 
 #[test]
-fn load_without_end_needs_a_duration_of_the_run() {
+fn load_without_end_requires_a_run_duration() {
     let poisson = |more: &str| {
         FINE.replace("kind = \"permutation\"", &format!("kind = \"poisson\"\nload = 0.5\n{more}"))
     };

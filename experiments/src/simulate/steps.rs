@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn plot_accepts_no_sample_and_one_sample() {
+    fn plot_accepts_zero_samples_and_one_sample() {
         assert_eq!(Steps::of(&[], &[]).line(&[], mean), []);
         assert_eq!(Steps::of(&[7], &[7]).line(&[(7, 1.0)], mean), [(0.007, Some(1.0))]);
     }

@@ -56,8 +56,7 @@ impl TcpSettings {
 }
 
 impl Default for TcpSettings {
-    /// Returns Linux's defaults at an MTU of 1500: CUBIC, initial window 10, RACK, time-outs from 200 ms, receive
-    /// window of 6 MiB. ECN, handshakes and reuse of connections are off.
+    /// Returns Linux's defaults at an MTU of 1500, but without ECN, handshakes and reuse of connections.
     fn default() -> TcpSettings {
         TcpSettings {
             mss: 1_448,

@@ -3,11 +3,11 @@
 //! The reach is the minimum time until an event affects a neighboring node, in another [part](Parts). A turn ends before an effect of
 //! another part's pending events, or of the turn's own events, can arrive.
 //!
-//! In a bipartite fabric, an effect returns to its own side after two links, so a turn may span two reaches as soon as
-//! one side is one reach ahead.
+//! In a bipartite fabric, an effect returns to the side of its origin only after two links. Once one side is one reach
+//! ahead of the other, a turn may therefore last two reaches.
 //!
-//! Of the parts that can take such a long turn, the last active one comes first, because its data is cached. If none
-//! can, the part with the earliest event comes first; one side's events count as one reach later.
+//! Parts that can have such a long turn come first; among them the last active one, because its data is cached. If no
+//! part can, the part with the earliest event comes first, but events of one side count as one reach later.
 
 use crate::time::Picos;
 

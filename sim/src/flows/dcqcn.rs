@@ -232,22 +232,16 @@ mod tests {
             assert_eq!((point.rounds_by_bytes, point.rounds_by_time), (round, 0));
         }
         let mut expected = LINE / 2.0;
-        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 5 byte counter rounds");
+        assert!((point.target - expected).abs() < 1.0, "5 byte counter rounds must not change the target");
         point.sent(at(0), Bytes(10_000_000));
         expected += 40e6;
-        assert!((point.target - expected).abs() < 1.0, "wrong target rate after 6 byte counter rounds");
+        assert!((point.target - expected).abs() < 1.0, "the 6th byte counter round must add 40 Mb/s");
         point.rate(at(55 * 5));
         expected += 5.0 * 40e6;
-        assert!(
-            (point.target - expected).abs() < 1.0,
-            "wrong target rate after 6 byte counter rounds and 5 timer rounds"
-        );
+        assert!((point.target - expected).abs() < 1.0, "the next 5 timer rounds must add 40 Mb/s each");
         point.rate(at(55 * 6));
         expected += 400e6;
-        assert!(
-            (point.target - expected).abs() < 1.0,
-            "wrong target rate after 6 byte counter rounds and 6 timer rounds"
-        );
+        assert!((point.target - expected).abs() < 1.0, "the 6th timer round must add 400 Mb/s");
     }
 
     #[test]

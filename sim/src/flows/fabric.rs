@@ -178,7 +178,7 @@ impl<S: Node> FlowFabric<S> {
     /// Runs until all flows have ended, or until `limit`; returns whether all have ended.
     ///
     /// If no load reacts to ends of flows ([`Load::listens`]), the run continues for one [lead](Fabric::lead), so that
-    /// no node stays behind.
+    /// every node passes the last flow's end.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {

@@ -25,10 +25,9 @@ pub struct SwiftSettings {
 }
 
 impl Default for SwiftSettings {
-    /// Returns usual values of implementations: ai 1, beta 0.8, maximum decrease 0.5.
+    /// Returns usual values of implementations for ai, beta and the maximum decrease.
     ///
-    /// Not from the paper: target delay 25 us, plus up to 100 us for windows from 100 down to 0.1 frames; windows from
-    /// 0.001 to 1,000 frames.
+    /// Target delays and the range of windows are not from the paper.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),

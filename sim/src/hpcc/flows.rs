@@ -186,7 +186,7 @@ mod tests {
 
     /// HPCC's generator overwrites a longer estimate with the final count of flows, so that a digit is left over.
     #[test]
-    fn hpcc_flow_file_with_wrong_count_is_read_and_noted() {
+    fn hpcc_flow_file_with_wrong_count_is_read_and_causes_a_note() {
         let noted = |text: &str| {
             let ImportedFlows { flows, notes } = read(text).expect("the flows are invalid");
             let [note] = &notes[..] else { panic!("{notes:?}") };

@@ -90,7 +90,7 @@ impl Ring {
     }
 }
 
-/// Builds the OFC paper's Fig. 1: three switches in a row, ten hosts, equal lines (40 Gb/s and 20 ns in the paper).
+/// Builds the OFC paper's Fig. 1: three switches in a row, ten hosts, equal lines.
 ///
 /// Hosts 0 and 1 are at the first switch, 2 to 9 at the third. In the paper, host 0 sends flow F0 to host 8; all other
 /// flows go to host 9.

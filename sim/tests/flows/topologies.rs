@@ -17,7 +17,7 @@ fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
 }
 
 #[test] // proves: sim-fabrics
-fn ofc_fat_tree_has_counts_and_oversubscription_of_paper() {
+fn ofc_fat_tree_has_size_and_oversubscription_of_paper() {
     let tree = FatTree::ofc(line(40, 20));
     assert_eq!((tree.hosts(), tree.cores), (256, 32));
     assert_eq!((tree.pods * tree.edges, tree.pods * tree.aggregations), (16, 32));

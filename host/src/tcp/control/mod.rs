@@ -74,8 +74,8 @@ impl Control {
         }
     }
 
-    /// Records `acknowledged` newly acknowledged segments. `first` is the first unacknowledged segment, `next` the next
-    /// unsent one.
+    /// Records that `acknowledged` further segments were acknowledged. `first` is the first unacknowledged segment,
+    /// `next` the next unsent one.
     pub fn acknowledged(&mut self, acknowledged: u32, is_marked: bool, [first, next]: [u32; 2]) {
         if let Control::Dctcp(dctcp) = self {
             dctcp.acknowledged(acknowledged, is_marked, [first, next]);
