@@ -42,7 +42,7 @@
 //! loop {
 //!     if now >= pause_at {
 //!         let pause = build(&parse_control("3=1000")?, MacAddr([10; 6]), &Distortion::default());
-//!         gate.receive(now, &Header::parse(&pause).expect("the frame is invalid"), &pause);
+//!         gate.receive(now, &Header::parse(&pause).expect("the frame must be valid"), &pause);
 //!         pause_at = Nanos::NEVER;
 //!     }
 //!     match sender.choose(now, gate.paused(now)) {
@@ -50,7 +50,7 @@
 //!             let mut frame = vec![0; turn.frame_len() as usize];
 //!             sender.send(&turn, now, &mut frame);
 //!             let arrival = now.after(Nanos::from_micros(5));
-//!             let header = Header::parse(&frame).expect("the frame is invalid");
+//!             let header = Header::parse(&frame).expect("the frame must be valid");
 //!             sink.receive(arrival, &header, &frame, turn.frame_len());
 //!         }
 //!         Choice::Wait(until) => now = until.min(gate.next_change()).min(pause_at),

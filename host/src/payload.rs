@@ -390,7 +390,7 @@ mod tests {
             let frame_len = Template::new(&headers).len_min(stamp.flow.is_some()) + extra;
             let frame = build(&headers, &stamp, frame_len);
             let Parsed::Data(arrival) = parse(&frame[..frame_len.min(HEAD_MAX)], frame_len) else {
-                panic!("the frame is not data");
+                panic!("the frame must be data");
             };
             prop_assert_eq!(arrival.stamp, stamp);
             prop_assert_eq!(Header::parse(&frame).unwrap().cn_tag, headers.cn_tag);
@@ -417,7 +417,7 @@ mod tests {
             direct[6..],
             "a routed frame may differ from a direct one only in its MAC destination"
         );
-        let Parsed::Data(arrival) = parse(&routed, 100) else { panic!("the frame is not data") };
+        let Parsed::Data(arrival) = parse(&routed, 100) else { panic!("the frame must be data") };
         assert_eq!((arrival.dst, arrival.stamp), (router, stamp));
         let ip = Ipv4Packet::new(&routed[ETHERNET..]).unwrap();
         assert_eq!(ip.get_destination(), ip_address(headers.dst));

@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn hpcc_topology_file_yields_nodes_lines_and_interfaces() {
-        let made = read(TOPOLOGY).expect("the topology is invalid");
+        let made = read(TOPOLOGY).expect("the topology must be valid");
         let (plan, nodes) = (&made.plan, &made.nodes);
         assert_eq!((plan.hosts(), plan.switches(), plan.check()), (3, 2, Ok(())));
         assert_eq!([0, 1, 2].map(|host| nodes.id(At::Host(host, 0))), [0, 2, 3]);
@@ -326,7 +326,7 @@ mod tests {
     fn dual_homed_hosts_have_a_port_per_link() {
         let line = |ends: &str| format!("{ends} 25Gbps 1us 0\n");
         let links = ["0 3", "1 3", "0 4", "3 2", "4 2", "1 4", "0 3"].map(line).concat();
-        let made = read(&format!("5 3 7\n2 3 4\n{links}")).expect("the topology is invalid");
+        let made = read(&format!("5 3 7\n2 3 4\n{links}")).expect("the topology must be valid");
         assert_eq!((made.plan.hosts(), made.plan.check()), (2, Ok(())));
         let end =
             |a: At| made.plan.links().iter().find(|(from, ..)| *from == a).expect("a link is missing").1;
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn simai_topology_is_read_without_nvlink() {
         let text = include_str!("../tests/field/simai-header.txt");
-        let made = read(text).expect("the topology is invalid");
+        let made = read(text).expect("the topology must be valid");
         assert_eq!((made.plan.hosts(), made.plan.switches(), made.plan.check()), (4, 4, Ok(())));
         assert_eq!([0, 3].map(|switch| made.nodes.id(At::Switch(switch, 0))), [6, 9]);
         assert_eq!(made.nodes.interface(At::Host(3, 0)), 2);
@@ -369,10 +369,10 @@ mod tests {
     fn topology_note_counts_links_beyond_announced_number() {
         let more = read(&format!("{TOPOLOGY}0 1 25Gb/s 500ns 0\nnumber of a link's ends: a and b\n"));
         assert_eq!(
-            more.expect("the topology is invalid").notes,
+            more.expect("the topology must be valid").notes,
             ["the topology announces 4 links, and 1 more follow, which are not read"]
         );
-        assert!(read(TOPOLOGY).expect("the topology is invalid").notes.is_empty());
+        assert!(read(TOPOLOGY).expect("the topology must be valid").notes.is_empty());
     }
 
     #[test]

@@ -64,7 +64,8 @@ impl Ideal {
             )
         };
         let text: String = lines.iter().enumerate().map(port).collect();
-        Config::from_toml_on(Hardware::Ideal, "ideal", &text, Machine::default()).expect("a line is invalid")
+        Config::from_toml_on(Hardware::Ideal, "ideal", &text, Machine::default())
+            .expect("each line must be valid")
     }
 }
 

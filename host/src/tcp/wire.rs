@@ -263,7 +263,7 @@ mod tests {
 
     fn transported(header: &TcpHeader) -> TcpHeader {
         let (bytes, len) = header.encode([[10, 0, 0, 1], [10, 0, 0, 2]], 1_448);
-        TcpHeader::parse(&bytes[..len], header.identification()).expect("the header is not valid")
+        TcpHeader::parse(&bytes[..len], header.identification()).expect("the header must be valid")
     }
 
     #[test]

@@ -172,7 +172,7 @@ mod tests {
         };
         let hpcc = "2\n0 3 3 100 1000 2.000001\n\n3 2 3 200 5\t2\n0 1 nobody reads this\n";
         assert_eq!(
-            read(hpcc).expect("the flows are invalid"),
+            read(hpcc).expect("the flows must be valid"),
             ImportedFlows {
                 flows: vec![flow(0, 3, 1_000, 2_000_001_000_000, 100), flow(3, 2, 5, 2_000_000_000_000, 200)],
                 notes: Vec::new(),
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn hpcc_flow_file_with_wrong_count_is_read_and_causes_a_note() {
         let noted = |text: &str| {
-            let ImportedFlows { flows, notes } = read(text).expect("the flows are invalid");
+            let ImportedFlows { flows, notes } = read(text).expect("the flows must be valid");
             let [note] = &notes[..] else { panic!("{notes:?}") };
             (flows.len(), note.clone())
         };
