@@ -442,7 +442,7 @@ mod tests {
     fn frames_of_other_programs_are_not_parsed_as_data() {
         let (headers, stamp) = plain();
         let mut frame = build(&headers, &stamp, 100);
-        frame[ETHERNET + IPV4 + UDP] ^= 1; // magic
+        frame[ETHERNET + IPV4 + UDP] ^= 1; // the magic number of the stamp
         assert_eq!(parse(&frame, 100), Parsed::Other);
     }
 

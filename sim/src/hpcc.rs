@@ -9,8 +9,8 @@
 //!
 //! Switches and hosts share one numbering from 0. Each node's interfaces count from 1.
 //!
-//! Two variants are recognized. SimAI's topologies begin with `nodes gpus_per_server nvlink_switches switches links
-//! gpu_type`, and list NVLink switches first. ConWeave's flows have no port.
+//! SimAI's topologies begin with `nodes gpus_per_server nvlink_switches switches links gpu_type`, and list NVLink
+//! switches first. ConWeave's flows have no port.
 
 mod flows;
 mod tokens;

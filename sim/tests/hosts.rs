@@ -144,7 +144,7 @@ fn host_hands_frames_to_driver_up_to_commit_limit() {
     assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
 }
 
-/// The host naps 50 us from the end of each frame on. A frame takes 1,230 ns.
+/// A frame takes 1,230 ns; a nap begins at its end.
 #[test]
 fn napping_host_sends_when_its_nap_ends() {
     let nap = Nanos::from_micros(50);

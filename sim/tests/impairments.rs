@@ -343,7 +343,7 @@ fn frame_already_on_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The frame on the line ends after 122 ns, the block of the line after 100 ns, when another frame already waits.
+/// The block ends after 100 ns, the frame on the line after 122 ns. Another frame already waits.
 #[test]
 fn line_block_that_ends_during_a_frame_delays_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());

@@ -169,7 +169,6 @@ fn frame_after_restart_waits_for_xon_sent_before_restart() {
     }
 }
 
-/// A frame is on the line at the restart; another arrives 60 ns later. The line is blocked for 100 ns.
 #[test]
 fn restarted_switch_sends_only_after_frame_on_the_line() {
     let plan = topology::single(3, LINE);

@@ -143,8 +143,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns the settings of a policy. On slow lines, sizes equal the paper's; scaled with the rate, they could be
-/// smaller than a frame.
+/// Returns the settings of a policy. On slow lines, sizes equal the paper's: scaled ones could be smaller than a frame.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();

@@ -59,7 +59,7 @@ impl<'a> Running<'a> {
         options.qcn = reaction;
         self.network.namespace(host).spawn_thread(move || {
             let host = Host::open(options);
-            start.wait(); // also after a failure: the others wait for all
+            start.wait(); // also after a failure, because all threads wait for each other
             host?.run(&streams, &stop, &progress)
         })
     }

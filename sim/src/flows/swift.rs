@@ -27,7 +27,7 @@ pub struct SwiftSettings {
 impl Default for SwiftSettings {
     /// Returns usual values of implementations for ai, beta and the maximum decrease.
     ///
-    /// Target delays and the range of windows are not from the paper.
+    /// Other values are not from the paper.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),
@@ -134,7 +134,7 @@ mod tests {
     #[test] // proves: sim-hosts
     fn swift_window_shrinks_at_most_by_half_once_per_round_trip() {
         let mut swift = swift(200.0);
-        swift.acknowledged(at(100), 1, at(50)); // target 25
+        swift.acknowledged(at(100), 1, at(50)); // the target is 25 us
         assert!((swift.window - 200.0 * (1.0 - 0.8 * 0.5)).abs() < 0.01, "{}", swift.window);
         swift.acknowledged(at(149), 1, at(50));
         assert!((swift.window - 120.0).abs() < 0.01);
