@@ -68,7 +68,7 @@ pub(crate) const PROBE_PATIENCE: Nanos = Nanos::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error(
-        "no frame from {from} to {to} left {switch} for another switch within {} s (at 100 Mb/s)",
+        "no frame from {from} to {to} left {switch} for another switch within {} s (time limit for lines of 100 Mb/s)",
         PROBE_PATIENCE.0 / 1_000_000_000
     )]
     Lost { from: String, to: String, switch: String },

@@ -27,7 +27,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "balance",
-    about: "two leaves, four paths: messages and TCP spread over paths by flow, by frame and by queue length",
+    about: "two leaves with four paths between them: messages and TCP, spread over the paths by flow, frame or queue length",
     length: Length::Fixed(38),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate"],
     settings: Variant::settings,

@@ -21,7 +21,7 @@ use xoff_switch::causes::Causes;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "deadlock",
-    about: "three switches in a ring with cyclic buffer dependencies: policies under which they deadlock, and the cycle",
+    about: "three switches in a ring with cyclic buffer dependencies: which policies let them deadlock, and over which queues",
     length: Length::Fixed(5),
     policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
     settings: Variant::roomy_settings,

@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(
             some.fairness,
             Some(0.5),
-            "a flow that receives everything beside one that receives nothing must give index 0.5"
+            "if one of two flows receives everything, the fairness index must be 0.5"
         );
     }
 }

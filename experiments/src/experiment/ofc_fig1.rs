@@ -22,7 +22,7 @@ use crate::{Account, FabricError, HostId, Line, Load, Plan, Setup, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ofc-fig1",
-    about: "three switches, ten hosts: cost of congestion at the last switch for a flow that does not contribute to it",
+    about: "three switches, ten hosts: what congestion at the last switch costs a flow that does not contribute to it",
     length: Length::Fixed(5),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
     settings: Variant::roomy_settings,

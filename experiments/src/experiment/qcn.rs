@@ -31,7 +31,7 @@ const HEADLINES: &[Headline<QcnResults>] = &[
 
 pub(super) const FAN_IN: Experiment = Experiment {
     name: "qcn-fanin",
-    about: "four flows into one port, and a fifth for some time: rates over time for several places of congestion points",
+    about: "four flows into one port, for some time a fifth: rates over time, with QCN's congestion points at inputs or outputs",
     length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
@@ -43,7 +43,7 @@ pub(super) const FAN_IN: Experiment = Experiment {
 
 pub(super) const SHARED_INPUT: Experiment = Experiment {
     name: "qcn-shared-input",
-    about: "like qcn-fanin, plus flow f6 from f1's input to a free port: which flows the congestion points slow down",
+    about: "like qcn-fanin, with a flow f6 from f1's input to a free port: which flows the congestion points slow down",
     length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,

@@ -19,7 +19,7 @@ use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, Settings, 
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "two-classes",
-    about: "two lossless classes share one port: what rate the higher class keeps, and which senders are paused",
+    about: "two lossless classes share one port: which rate the higher class keeps, and which senders are paused",
     length: Length::Fixed(3),
     policies: &["pfc", "g-pfc"],
     settings,

@@ -111,7 +111,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: PLAIN_MIDDLE,
-        about: "OFC with peers that support only PFC (in `ofc-fig1`: only the middle one of the three switches)",
+        about: "OFC with peers that support only PFC; in `ofc-fig1`, only the middle one of the three switches is such a peer",
         lossless: true,
         keys: &[("switch.policy", Word("ofc"))],
     },
@@ -129,7 +129,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "gfc",
-        about: "GFC: switches reduce each other's rate of a class to half and less before pausing the class",
+        about: "GFC: before pausing a class, switches reduce each other's rate of this class to half, a quarter and so on",
         lossless: true,
         keys: &[("switch.policy", Word("gfc")), ("trunk.gfc_peer", Yes)],
     },
@@ -177,7 +177,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "lossy-ecn",
-        about: "like lossy, with ECN marks like pfc-ecn",
+        about: "as lossy, but with the ECN marks of pfc-ecn",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL, MARKS],
     },
@@ -201,7 +201,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "pfc-wdrop",
-        about: "PFC_wdrop of CaPFC's paper: frames count at ingress until forwarded, a full egress queue (60 KB) drops frames",
+        about: "PFC_wdrop of CaPFC's paper: frames count at ingress until forwarded; a full egress queue (60 KB) drops frames",
         lossless: false,
         keys: &[UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
@@ -213,25 +213,25 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "capfc-max-wdrop",
-        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wdrop a full egress queue drops frames (Algorithm 1)",
+        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wdrop, a full egress queue drops frames (Algorithm 1)",
         lossless: false,
         keys: &[STOP_MAX, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "capfc-max-wstop",
-        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wstop a full egress queue halts the pipeline, so no frame is lost",
+        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wstop, a full egress queue halts the pipeline; no frame is lost",
         lossless: true,
         keys: &[STOP_MAX, UNTIL_FORWARDED, FULL_STOPS, MAX],
     },
     Variant {
         name: "capfc-calibrate-wdrop",
-        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wdrop a full egress queue drops frames (Algorithm 1)",
+        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wdrop, a full egress queue drops frames (Algorithm 1)",
         lossless: false,
         keys: &[STOP_CALIBRATE, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "capfc-calibrate-wstop",
-        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wstop a full egress queue halts the pipeline, so no frame is lost",
+        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wstop, a full egress queue halts the pipeline; no frame is lost",
         lossless: true,
         keys: &[STOP_CALIBRATE, UNTIL_FORWARDED, FULL_STOPS, MAX],
     },

@@ -25,7 +25,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
-    about: "heavy and light senders to a congested and a free port: which senders are paused, and what light senders pay",
+    about: "heavy and light senders to a congested and a free port: which senders are paused, and how long messages of light senders take",
     length: Length::Fixed(20),
     policies: ON_ONE_SWITCH,
     settings: Variant::settings,

@@ -28,7 +28,7 @@ pub const FLOWS: Table = Table {
         "finish_ns", "ns", "time at which the last byte arrived; empty if unfinished";
         "acked_ns", "ns", "TCP: time at which the sender received the last acknowledgement; empty if unfinished";
         "fct_ns", "ns", "time from start to finish; empty if unfinished";
-        "ideal_ns", "ns", "time of the flow alone at line rate; TCP: without handshake and slow start";
+        "ideal_ns", "ns", "completion time of the flow if alone, at line rate; TCP: without handshake and slow start";
         "slowdown", "1", "fct_ns / ideal_ns; empty if the flow is unfinished";
         "sent_frames", "frames", "data frames sent, retransmissions included";
         "resent_frames", "frames", "data frames retransmitted";
@@ -157,7 +157,7 @@ pub const RUNS: Table = Table {
         "flows", "flows", "flows begun after warm_up and within the run";
         "flows_done", "flows", "flows that finished";
         "queries", "queries", "incast queries begun after warm_up and within the run";
-        "queries_met", "queries", "queries that finished, within their deadline if any";
+        "queries_met", "queries", "queries that finished, and met their deadline if they have one";
         "fct_mean_us", "us", "mean completion time of flows";
         "fct_p50_us", "us", "median completion time";
         "fct_p99_us", "us", "99th percentile of completion times";
@@ -189,7 +189,7 @@ pub const LOADS: Table = Table {
         "flows", "flows", "flows begun after warm_up and within the run";
         "flows_done", "flows", "flows that finished";
         "queries", "queries", "queries begun after warm_up and within the run";
-        "queries_met", "queries", "queries that finished, within their deadline if any";
+        "queries_met", "queries", "queries that finished, and met their deadline if they have one";
         "fct_mean_us", "us", "mean completion time of flows";
         "fct_p50_us", "us", "median completion time";
         "fct_p99_us", "us", "99th percentile of completion times";

@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(
             next([100, 120, 110, never], 1_000),
             Some((0, 124)),
-            "the turn must end after the part's round trip"
+            "the turn must end when an effect of its first event can return"
         );
         assert_eq!(
             next([100, 110, 110, never], 1_000),
