@@ -150,7 +150,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest time (ns) for which a switch was not scheduled while hosts ran; may be one eighth too long.
+    /// Returns the longest time (ns) for which a switch was not scheduled while hosts ran; may be 1/8 too long.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }

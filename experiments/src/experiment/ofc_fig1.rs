@@ -41,7 +41,7 @@ const HEADLINES: &[Headline<Fig1Results>] = &[
 
 const BURSTS: usize = 6;
 const LONG_PERCENT: u64 = 40;
-/// Frames in a burst: 150 KB, the paper's longest burst (30 us at 40 Gb/s).
+/// Frames in a burst: 150 KB, the paper's longest (30 us at 40 Gb/s).
 const BURST_FRAMES: u64 = 100;
 /// Interval between the bursts of a sender, in percent of the line time of all six senders' bursts.
 const BURST_EVERY_PERCENT: u64 = 135;

@@ -10,7 +10,7 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// Returns the longest time (ns) since `self` for which a worker was not scheduled; may be one eighth too long.
+    /// Returns the longest time (ns) for which a worker was not scheduled after `self` was taken; may be 1/8 too long.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);
