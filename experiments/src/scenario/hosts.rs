@@ -112,7 +112,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
                 _ => "hosts with transport = \"line-rate\" get no feedback from receivers",
             };
             let help = match transport {
-                "tcp" => "move the key to [hosts.tcp] if that table has this key, or set transport = \"roce\"",
+                "tcp" => "move the key to [hosts.tcp] if this key exists there, or set transport = \"roce\"",
                 _ => "set transport = \"roce\", or remove the key",
             };
             problems.push(
