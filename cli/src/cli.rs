@@ -70,7 +70,9 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Returns the signals that end a command: SIGINT, SIGTERM and, unless the parent ignored it as `nohup` does, SIGHUP.
+/// Returns the signals that end a command: SIGINT, SIGTERM and usually SIGHUP.
+///
+/// SIGHUP is missing if the parent ignored it, as `nohup` does.
 #[must_use]
 pub fn ending_signals() -> Vec<c_int> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

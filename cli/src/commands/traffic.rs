@@ -217,10 +217,10 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which signals are ignored, because terminal and wrapper program may each send one.
+/// Time for which signals after a run are ignored: terminal and wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers: a signal ends the run; more than [`SIGNALS_LATE`] after the run, it ends the process.
+/// Signal handlers: a signal ends the run, and from [`SIGNALS_LATE`] after the run the process.
 struct Signals {
     stop: Arc<AtomicBool>,
     /// True once signals end the process, which is their default effect.

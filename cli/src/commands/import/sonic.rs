@@ -49,8 +49,9 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps, each as its key in PORT_QOS_MAP and its table. Each must map every number to itself, because each class of xoff has its own
-/// queue, buffer and PFC priority.
+/// Maps, each as its key in PORT_QOS_MAP and its table.
+///
+/// Each must map every number to itself, because each class of xoff has its own queue, buffer and PFC priority.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),

@@ -52,8 +52,10 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the node and the command that capture `link`: `xoff capture` at the switch whose port `link` names, or at the first switch of a
-/// link between two; else `tcpdump` at the link's host.
+/// Returns the node and the command that capture `link`.
+///
+/// The command is `xoff capture` at the switch whose port `link` names, or at the first switch of a link between two;
+/// else it is `tcpdump` at the link's host.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,

@@ -11,7 +11,9 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// Returns a switch's status as text, with traffic as rates since `before`, or as totals without `before`.
+/// Returns a switch's status as text.
+///
+/// Traffic is shown as rates since `before`, or as totals without `before`.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
