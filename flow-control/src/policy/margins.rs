@@ -71,7 +71,7 @@ impl SparedPair {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));
             assert!(
                 spared == all,
-                "a policy spared {step:?} from port {from} to {to} must have the same state:\n{spared}\n{all}"
+                "a policy without {step:?} from port {from} to {to} must have the same state:\n{spared}\n{all}"
             );
         }
         self.wanted |= !wanted.is_empty();

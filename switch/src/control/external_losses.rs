@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(
             story.read(),
             [10, 0, 40],
-            "the losses must be charged to class 3, of which a frame arrived"
+            "the losses must be charged to a lossless class, because class 3 arrived"
         );
         assert_eq!(story.read(), [10, 0, 40]);
         story.losses.behind_program = 51;
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(
             story.read(),
             [3, 0, 0],
-            "the losses must be charged to class 3, which arrived one reading ago"
+            "the losses must be charged to a lossless class, because class 3 arrived one reading ago"
         );
         story.comes(marks(0));
         story.losses.before_program = 6;
@@ -399,7 +399,11 @@ mod tests {
         story.sends(0);
         story.sent.bytes[3] = 1000;
         story.losses.sent = 3;
-        assert_eq!(story.read(), [2, 0, 1], "the loss must be charged to class 3, queued in the kernel");
+        assert_eq!(
+            story.read(),
+            [2, 0, 1],
+            "the loss must be charged to a lossless class, because class 3 is queued in the kernel"
+        );
         story.sent.bytes[3] = 0;
         (0..2).for_each(|_| _ = story.read());
         story.sends(0);
@@ -436,14 +440,14 @@ mod tests {
         assert_eq!(
             story.read(),
             [1, 0, 0],
-            "the loss must be charged to class 3, which was lossless until now"
+            "the loss must be charged to a lossless class: class 3 was lossless until now"
         );
         story.comes(marks(3));
         story.losses.behind_program = 2;
         assert_eq!(
             story.read(),
             [2, 0, 0],
-            "the loss must be charged to class 3, which was lossless two readings ago"
+            "the loss must be charged to a lossless class: class 3 was lossless two readings ago"
         );
         story.read();
         story.comes(marks(3));
@@ -470,7 +474,7 @@ mod tests {
             assert_eq!(
                 story.read_now(story.came.clone()),
                 [frames, 0, 0],
-                "the losses must be charged to class 3, which arrived within the last second"
+                "the losses must be charged to a lossless class, because class 3 arrived within the last second"
             );
         }
         (0..2).for_each(|_| _ = story.read());

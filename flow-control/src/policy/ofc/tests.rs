@@ -129,7 +129,7 @@ fn ofc_pauses_flows_when_both_queues_reach_flow_threshold() {
 }
 
 #[test] // proves: ofc; Algorithm 1, lines 5 and 6
-fn original_congestion_pauses_all_flows_to_egress_port() {
+fn original_congestion_pauses_all_flows_from_ingress_to_egress() {
     let mut bench = OfcBench::new();
     bench.arrive(PortId(1), OUT, 1, 5_000);
     bench.arrive(IN, FREE, 2, 1_000);
