@@ -166,8 +166,7 @@ fn xon_may_equal_xoff_but_not_exceed_it() {
 
 #[test]
 fn buffer_limits_below_one_frame_are_refused() {
-    // An egress queue must stay below `egress_max`, so `egress_max` must exceed the longest frame: 1526 bytes (1514, two tags
-    // and the FCS).
+    // `egress_max` must exceed the longest frame: 1526 bytes (1514, two tags and the FCS).
     assert!(read(&format!("[class.0]\negress_max = 1527\n{PORTS}")).is_ok());
     assert_only("[class.0]\negress_max = 1526\n", (2, 14), &["too little for one frame", "1527"]);
     // `commit` counts bytes on the line: 1526 of the longest frame, and 20 for preamble and gap.

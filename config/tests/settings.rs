@@ -187,7 +187,7 @@ fn shared_memory_limits_default_to_size_of_pool() {
     let Memory::Shared(default) = two_ports("[memory]\nmodel = \"shared\"\n", "").switch.memory else {
         panic!()
     };
-    // The default pool is half of the bytes that two ports could queue. Each has seven lossy queues of 8 ms, and a lossless one up to XOFF.
+    // Half of the bytes that two ports could queue. Each has seven lossy queues of 8 ms, and a lossless one up to XOFF.
     assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 125_013));
     assert_eq!(default.alpha_log2, Some(0));
 }

@@ -19,7 +19,11 @@ const FRAME_MAX: u32 = 16 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Identical { calls: u64, frames: u64 },
+    Identical {
+        calls: u64,
+        /// Received and sent.
+        frames: u64,
+    },
     Differs(Box<Difference>),
 }
 

@@ -255,7 +255,7 @@ mod tests {
         bounce_of(loops, now, moves, &[FIRST, SECOND], true)
     }
 
-    /// Moves a station after the window's end: this move makes `loops` evaluate the window. Returns the duplicates found at B.
+    /// Moves a station after the window's end, which makes `loops` evaluate the window. Returns the duplicates found at B.
     fn duplicate_of_window(loops: &mut Loops, now: Nanos) -> Finding {
         assert_eq!(flood(loops, now, FIRST, [A, B]), None);
         loops.duplicate_at(B)

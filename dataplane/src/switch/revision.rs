@@ -33,7 +33,7 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares new settings for a worker with `slots` slots. These must equal the present ones: number of ports, accounting,
+    /// Prepares new settings for a worker with `slots` slots. The following must not change: number of ports, accounting,
     /// pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of the
     /// forwarding database; at ports with frames, also the maximum frame length.
     #[must_use]

@@ -17,7 +17,7 @@ const UNIT_LEN: u64 = 256;
 /// Maximum number of random picks for a sample. If none is accepted, the last picked frame is blamed.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of source and CN-TAG, which identify the frame's flow. Without CN-TAG, 5-tuple or addresses do.
+/// Returns a digest of the frame's flow, identified by source and CN-TAG; without CN-TAG, by 5-tuple or addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));

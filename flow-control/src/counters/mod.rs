@@ -57,8 +57,8 @@ pub struct PortCounters {
     pub cnms_received: Counter,
     pub malformed_cnms: [Counter; CnmError::COUNT],
     pub checksums_examined: Counter,
-    /// Examined frames with an unfinished (partial) TCP or UDP checksum. A single such frame does not
-    /// count: a finished checksum may have the same value by chance.
+    /// Examined frames with an unfinished (partial) TCP or UDP checksum. The first two of a series
+    /// do not count, because they may be chance.
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,
@@ -153,7 +153,7 @@ pub struct ClassCounters {
     pub qcn_feedback: Counter,
     pub cnms_sent: Counter,
     pub cnm_feedback_sum: Counter,
-    /// CNMs not sent: the link was down, no control frame was free, or the blamed frame was a CNM.
+    /// CNMs not sent: the link was down, no control frame was free, or the blamed frame was a CNM or routed.
     pub cnms_not_sent: Counter,
     pub flows: FlowCounters,
     pub ecn_marked_frames: Counter,

@@ -9,7 +9,7 @@ pub struct Held {
     announced: ClassSet,
     /// Classes that the peer may treat as paused because of earlier frames, such as pauses of flows.
     suspected: ClassSet,
-    /// Start of each pause.
+    /// Boxed to keep this struct small.
     since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,

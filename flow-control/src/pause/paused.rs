@@ -10,6 +10,7 @@ pub struct Paused {
     defied: ClassSet,
     blocked: ClassSet,
     next_expiry: Nanos,
+    /// Boxed to keep this struct small.
     times: Box<[Times; CLASSES]>,
 }
 

@@ -65,8 +65,7 @@ impl GPfc {
         }
         let own = self.pfc.class();
         let held = buffer.ingress(port, own);
-        // Skip empty queues: with the shared pool exhausted, XOFF may be zero bytes, and an empty queue would be at
-        // XOFF.
+        // Skip empty queues: if the shared pool is full, their XOFF may be zero.
         if held > Bytes::ZERO && held >= self.pause_lower.of(buffer.xoff(port, own)) {
             self.holding.insert(port);
             let xoff = |class| Intent::Xoff { port, class, trigger: Trigger::Higher(own) };

@@ -108,8 +108,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many further frames and bytes with such an `event` need not be passed to `observe`. For received
-    /// frames, this is valid only below XOFF.
+    /// Returns how many further frames and bytes with such an `event` need not be passed to `observe`: they change
+    /// nothing. For received frames, this is valid only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {

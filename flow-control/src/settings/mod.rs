@@ -187,7 +187,7 @@ pub enum WhenFull {
     /// Frames for a full egress queue are dropped (CaPFC's PFC_wdrop).
     #[default]
     Drop,
-    /// While the egress queue of its first frame is full, the pipeline halts for all ports and classes (PFC_wstop).
+    /// The pipeline halts for all ports and classes while the egress queue of its first frame is full (PFC_wstop).
     /// Requires one worker.
     Stop,
 }

@@ -274,7 +274,7 @@ mod tests {
             "workers must learn of a link loss, even if the link is back"
         );
         assert!(at.idle_since > begin, "the group's idle time must begin anew after a link loss");
-        // Three frames were malformed: the truncated one, and two empty ones after the group was formed.
+        // Malformed: the truncated frame, and two empty ones after the group was formed.
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 3);
         (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
         assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));

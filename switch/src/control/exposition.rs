@@ -1,4 +1,5 @@
-//! Writes metrics in the text formats of Prometheus and OpenMetrics.
+//! Writes metrics in the text formats of Prometheus and OpenMetrics, without the recorder of
+//! metrics-exporter-prometheus, which stores each sample of a histogram.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;

@@ -13,7 +13,7 @@ pub struct CongestionPointStatus {
     /// Congestion notification messages (CNMs) sent by the congestion point.
     pub cnms_sent: u64,
     /// CNMs not sent: the link was down, no frame memory was free, the sampled frame was a CNM, or its source was
-    /// a group address.
+    /// a group's or router's address.
     pub cnms_not_sent: u64,
     /// Sum of the quantized feedback of all CNMs sent.
     #[serde(default)]

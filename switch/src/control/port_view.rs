@@ -37,7 +37,7 @@ pub struct PortView {
     unseen: LossClassifier,
     devices: Mutex<Devices>,
     pub overspeed_bytes: Counter,
-    /// For each class, percentage of the latest five seconds for which the peer paused it.
+    /// For each class, percentage of the latest window (five seconds) for which the peer paused it.
     pub paused_percent: [Counter; CLASSES],
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }

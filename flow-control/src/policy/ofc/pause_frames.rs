@@ -92,8 +92,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Forgets which pauses and resumes were sent. Calls `each` for every flow that
-    /// then needs no resume.
+    /// Forgets which pauses and resumes were sent. Calls `each` for every flow that then needs no resume.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;

@@ -188,7 +188,7 @@ pub(crate) struct Reloader {
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// Cloned by each thread that reads the file: the number of clones limits the number of such threads.
+    /// Cloned by each thread that reads the file: the number of clones is limited.
     readers: Arc<()>,
 }
 
