@@ -28,7 +28,7 @@ const REPETITIONS_MAX: usize = 6;
 const STALL_BUDGET: Duration = Duration::from_millis(200);
 /// Stall budget of the switch in `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Stall that hosts in `xoff demo` and `xoff experiment` tolerate: their rings hold 4096 frames, for 50 ms of 1 Gb/s, the fastest line.
+/// Stall that hosts in `xoff demo` and `xoff experiment` tolerate: their rings hold 4096 frames, 50 ms at 1 Gb/s (the fastest line).
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

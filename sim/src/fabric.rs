@@ -456,8 +456,8 @@ impl FirstLinks {
 }
 
 /// Returns the base-2 logarithm of a calendar bucket's width in picoseconds. All buckets together cover at least 3 S,
-/// with S the largest sum of a long frame's time and a link's delay: a frame arrives after S, at a neighbor up to 2 S
-/// behind.
+/// with S the largest sum of a long frame's time and a link's delay: a frame arrives up to S later, and the
+/// neighbor may be 2 S behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

@@ -25,7 +25,7 @@ use watch::{PauseAction, PauseEvent, PauseRecord, watch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",
-    about: "pauses over leaf, spine and leaf, with time and cause, compared with the steps of the article on DSCP-based PFC",
+    about: "how pauses spread over leaf, spine and leaf, with time and cause, compared with the steps of the article on DSCP-based PFC",
     length: Length::Fixed(4),
     policies: POLICIES,
     settings: Variant::settings,

@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(
             runs.into_iter().sum::<Conduct>().usual_host_gap_ms,
             0.05,
-            "the usual gap of several runs must be the median over these runs"
+            "the usual gap of several runs must be the median over runs with such gaps"
         );
     }
 

@@ -48,7 +48,7 @@ const HEADERS: u64 = 18 + 20 + 8;
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// Goodput of a round: UDP payload of its flows, divided by a time: the round's duration plus the time by which
+    /// Goodput of a round: UDP payload of its flows, divided by the sum of the round's duration and the time by which
     /// saved credit shortened it.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test] // proves: scenarios
-    fn load_with_key_open_needs_key_gap_above_zero() {
+    fn repeated_open_queries_need_key_gap_above_zero() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
         let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
         assert!(!is_open("open = true"), "`open` must have no effect on a single query");

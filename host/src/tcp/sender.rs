@@ -300,7 +300,7 @@ impl Sender {
             State::Open if is_marked && settings.ecn => self.reduce_after_mark(),
             _ => {}
         }
-        // As in Linux, SACK blocks also grow the window once a segment arrived more than three positions late.
+        // As in Linux, SACK blocks also grow the window once a segment arrived three or more positions late.
         let is_reordered =
             settings.detection == Detection::Rack && self.rack.reordering > recovery::DUPLICATES;
         let grows = was_full && (advances || is_reordered);

@@ -160,8 +160,8 @@ fn delay_of_lab_link_sets_cable_length_of_both_its_ports() {
     )
     .unwrap();
     let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
-    // A cable has half the sum of the delays of pauses and of frames: only frames have one at host x (`mac_control = false`), and only one
-    // direction in link a-b.
+    // A cable's delay is half the sum of the delays of pauses and of frames: at host x only frames have a delay (`mac_control = false`), in
+    // link a-b only one direction.
     assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (1_250_000, 250_000, 250_000));
     assert_eq!(cable(1, 0), 35, "the cable is not the one that the port's key gives");
     let line = |link: usize| network.links[link].line.unwrap();

@@ -273,7 +273,7 @@ impl Wire {
         Ok(Some(format!("the link {} is still {state}: {why}", status.name())))
     }
 
-    /// Takes the link down or up. Without a delay line, does so at a switch: a host's device that is taken down loses its routes.
+    /// Takes the link down or up. Without a delay line, does so at a switch: a host's device taken down loses its routes.
     fn set_carrier(&self, up: bool) -> Result<(), Refusal> {
         let Some(line) = &self.line else {
             if self.is_host == [true; 2] {

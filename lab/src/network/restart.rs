@@ -24,7 +24,7 @@ const AGAIN: &str = "end the lab and start it again";
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const READINGS: usize = 16;
-/// Interval between readings of counters: no multiple of 1 ms, because each reading could then fall into a burst that is sent every 1 ms.
+/// Interval between readings of counters: no multiple of 1 ms, because each reading could then fall into a burst sent every 1 ms.
 const BETWEEN_READINGS: Duration = Duration::from_micros(1_700);
 
 impl RunningNetwork {

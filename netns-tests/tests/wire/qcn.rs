@@ -166,8 +166,8 @@ fn wireshark_dissector_flags_malformed_cnms_and_flow_lists() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // Malformed flow lists: the last byte is missing; the class vector lacks the class of the pause; it has a second class; the list has no
-    // flow; it pauses some flows and resumes others.
+    // Malformed flow lists: without the last byte; with a class vector that lacks the class, or has a second one; without flows; with a
+    // resume that enables the class.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

@@ -36,7 +36,7 @@ impl Agent {
         if number == self.view.xdp_program.get() {
             return Ok(());
         }
-        // First count the pauses that arrived before the XDP program was attached: none of them shows that the program passes pauses on.
+        // First count the pauses that arrived before the XDP program: they do not show that it passes pauses on.
         self.receive()?;
         self.publish(now());
         self.view.pauses_before.set(self.view.pauses_received());

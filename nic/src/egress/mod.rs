@@ -495,7 +495,7 @@ pub fn index_of(device: &str) -> Result<i32, EgressError> {
     i32::try_from(index).map_err(|_| EgressError::NoSuchDevice { device: device.to_owned() })
 }
 
-/// Returns the error for a failed look-up: either the device does not exist, or the kernel refused (perhaps at the limit of open files).
+/// Returns the error for a failed look-up: the device does not exist, or the kernel refused, perhaps at the limit of open files.
 fn not_found(device: &str, error: Errno) -> EgressError {
     match error {
         Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => {

@@ -105,7 +105,7 @@ impl Default for RoceSettings {
     /// Returns settings without a window limit; each frame is acknowledged in its flow's class, as in HPCC's
     /// simulations (`L2_ACK_INTERVAL 1`).
     ///
-    /// The timeout is 4.096 us * 2^8 (local ACK timeout 8 of IBTA).
+    /// The timeout is 4.096 us * 2^8 (local ACK timeout 8 of IBTA), chosen here.
     fn default() -> RoceSettings {
         RoceSettings {
             window: None,

@@ -42,6 +42,7 @@ pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 pub struct Case {
     pub id: &'static str,
     pub title: &'static str,
+    /// Clause or document that demands the behavior.
     pub source: &'static str,
     /// Number of test ports that the case needs.
     pub ports: usize,

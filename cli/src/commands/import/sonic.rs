@@ -112,7 +112,7 @@ impl<'a> Db<'a> {
         self.table(table)?.iter().find(|(key, _)| is_of_class(key).is_some())?.1.as_object()
     }
 
-    /// Adds a note for each key that names a port missing in table PORT, or a class other than 0 to 7.
+    /// Adds a note for each key that names a port missing in table PORT, or no class from 0 to 7.
     fn note_foreign_keys(&mut self) {
         let ports: BTreeSet<&str> =
             self.table("PORT").into_iter().flat_map(Map::keys).map(String::as_str).collect();
@@ -121,7 +121,7 @@ impl<'a> Db<'a> {
             for key in self.table(table).into_iter().flat_map(Map::keys) {
                 if !ports_and_classes(key).is_some_and(|(names, _)| are_ports(names)) {
                     self.note(format!(
-                        "{key} of {table}, which names a port missing in PORT, or a class other than 0 to 7"
+                        "{key} of {table}, which names a port missing in PORT, or no class from 0 to 7"
                     ));
                 }
             }

@@ -8,7 +8,7 @@ use crate::cases::complete::require_complete;
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Maximum wait for an XOFF, during which port 2 pauses the device.
+/// Maximum wait for an XOFF, and maximum pause by port 2.
 const LIMIT: Nanos = Nanos::from_secs(3);
 /// Maximum time until a flooded NIC pauses its peer.
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
