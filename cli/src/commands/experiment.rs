@@ -53,10 +53,10 @@ pub struct Args {
     /// Waking a program takes WAKE, at most 1ms [default: 0].
     #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
     stall: Option<Stall>,
-    /// Speed of lines [default: 50 Mb/s per core; 100M with --simulated].
+    /// Speed of lines [default: 50M per core; 100M with --simulated].
     ///
-    /// From 5M to 1G; up to 400G with --simulated and without --stall. In namespaces, thresholds are scaled with the
-    /// speed; in the simulator, times become shorter.
+    /// From 5M to 1G; thresholds grow with the speed. With --simulated and without --stall: up to 400G, and a higher
+    /// speed shortens times instead.
     #[arg(long, value_name = "RATE", value_parser = line_speed)]
     speed: Option<BitRate>,
     /// Configuration key for all compared switches, such as class.3.xoff=80KB.

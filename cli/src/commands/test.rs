@@ -61,7 +61,7 @@ struct NicArgs {
     /// Header field that gives the class of a frame.
     #[arg(long, value_name = "dscp|pcp", default_value = "dscp", value_parser = trust)]
     trust: Trust,
-    /// Time to obey a pause beyond the standard's limit; 0s for hardware.
+    /// Extra time to obey a pause, added to the standard's limit; 0s for hardware.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
     response_allowance: Nanos,
     #[command(flatten)]

@@ -77,8 +77,8 @@ struct AgentArgs {
     dscp_map: Option<[Option<Class>; 64]>,
     /// Announce classes by LLDP; compare or adopt the switch's classes [default: off].
     ///
-    /// With compare, the agent reports differences to the switch (DCBX). With willing, lossless classes and DSCP map
-    /// are those of the switch, as long as exactly one neighbor announces DCBX.
+    /// With compare, the agent reports where its classes differ from the switch's. With willing, it uses the switch's
+    /// lossless classes and DSCP map, while exactly one neighbor announces DCBX.
     #[arg(long, value_name = "off|compare|willing", value_parser = dcbx)]
     dcbx: Option<Dcbx>,
     /// Let congestion notifications (CNMs) set the rate of their class.

@@ -104,9 +104,9 @@ enum What {
     Mac,
     /// Routes of the kernel, by which a routed switch forwards.
     Routes,
-    /// Pauses of single flows (OFC): requested, obeyed, and requests that shadow policies would send.
+    /// Single-flow pauses (OFC): requested from peers, obeyed, and those shadow policies would request.
     Flows,
-    /// Causes of pauses across all queried switches, with each cycle.
+    /// Causes of pauses across all queried switches, and cycles of pauses (deadlocks if they last).
     Causes,
     /// JSON Schema of /status and of `--json`; queries no switch.
     Schema,
