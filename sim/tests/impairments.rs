@@ -329,7 +329,7 @@ fn blocked_line_gets_no_frames_while_others_do() {
 }
 
 #[test]
-fn frame_already_on_blocked_line_still_leaves() {
+fn frame_in_transit_arrives_despite_line_block() {
     let mut fabric = star(2, "", |_| ());
     fabric.begin(1, &flow(0, 3, Picos::ZERO));
     let begin = come(Picos::ZERO, 1);

@@ -79,7 +79,7 @@ fn frames_sent_by_kernel_stack_on_port_count_as_no_loss() {
 
 /// This test checks nothing if by chance no frame arrives while the switch releases its devices.
 #[test]
-fn frames_of_kernel_stack_at_switch_stop_count_as_no_loss() {
+fn kernel_frames_while_switch_stops_count_as_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));

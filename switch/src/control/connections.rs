@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn http_deadline_applies_again_after_endless_answer() {
+    fn http_deadline_applies_again_after_streamed_answer() {
         let (begin, deadline) = watch::channel(Instant::now());
         Deadline(begin.clone()).lift();
         let set_again = async {
