@@ -1,5 +1,5 @@
 //! Group `buffers`: measures the thresholds of XOFF and XON. Port 2 pauses the class while frames from port 1 slowly fill the device. Short
-//! resumptions then drain the device step by step.
+//! breaks of the pause then drain it stepwise.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -97,8 +97,8 @@ fn empty(bench: &mut Bench, filled: &[StreamId]) -> Result<(), Void> {
     bench.run_for(QUIET)
 }
 
-/// Measures the queue length at which the device sends XOFF; `None` if it sends none. Returns the minimum of three runs, because a delay
-/// can only increase the length.
+/// Measures the queue length at which the device sends XOFF; `None` if it sends none. Returns the minimum of three runs, because delays
+/// increase the length.
 pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<Option<Threshold>, Void> {
     let mut interval = GAP;
     if let Some(xoff) = bench.setup.device.xoff {
@@ -124,8 +124,10 @@ fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for class in bench.setup.device.lossless.iter() {
         let Some(found) = threshold(bench, FROM, class)? else {
-            judgement
-                .cannot_tell(format!("the device sent no XOFF for class {class} within the tester's limit"));
+            judgement.cannot_tell(format!(
+                "the device sent no XOFF for class {class}, although it was filled for {} ms (the maximum)",
+                FILL_MAX.0 / 1_000_000
+            ));
             continue;
         };
         let Threshold { bytes, error, .. } = found;
@@ -190,13 +192,13 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &[filled.stream], "the filled queue");
     judgement.require(last.is_some() || found.is_some(), || "the paused queue did not drain".to_owned());
-    judgement.measure("queue before the resumption that led to XON", before as f64, "bytes");
-    judgement.measure("queue after the resumption that led to XON", after as f64, "bytes");
+    judgement.measure("queue before the drain step that caused the device's XON", before as f64, "bytes");
+    judgement.measure("queue after the drain step that caused the device's XON", after as f64, "bytes");
     judgement
         .require_in_time(found.is_some(), || "the device sent no XON before its queue was empty".to_owned());
     if before - after > total / 4 {
         return Err(Void::Disturbed(
-            "one resumption drained over a quarter of the queue, too much to measure when XON follows".into(),
+            "one drain step took over a quarter of the queue: too much to measure the XON threshold".into(),
         ));
     }
     if let (Some(expected), Some(_)) = (bench.setup.device.xon, found) {
