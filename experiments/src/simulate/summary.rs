@@ -162,7 +162,7 @@ pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
         let is_same = |row: &&Row| controls.iter().any(|of| same.iter().all(|at| of[*at] == row[*at]));
         if !is_control && !rows.is_empty() && rows.iter().all(is_same) {
             compared.push(format!(
-                "  {point}: identical to the control in every frame; the varied keys have no effect here"
+                "  {point}: every frame is as in the control runs; the varied keys have no effect here"
             ));
         } else if !is_control {
             compared.extend(comparison(point, &against));

@@ -94,12 +94,12 @@ pub const CLASSES: Table = Table {
         "headroom_max_bytes", "bytes", "maximum headroom used: bytes of an ingress queue beyond XOFF";
         "egress_max_bytes", "bytes", "maximum length of the egress queue";
         "egress_mean_bytes", "bytes", "mean length of the egress queue in samples after warm_up; empty without samples";
-        "flow_in_port_mean_bytes", "bytes", "OFC: mean bytes of the port's flow_in_port_tab in samples after warm_up in which the class had OFC";
-        "flow_in_port_max_bytes", "bytes", "OFC: maximum bytes of the port's flow_in_port_tab in samples after warm_up in which the class had OFC";
-        "congested_flow_mean_bytes", "bytes", "OFC: mean bytes of the port's congested_flow_tab in samples after warm_up in which the class had OFC";
-        "congested_flow_max_bytes", "bytes", "OFC: maximum bytes of the port's congested_flow_tab in samples after warm_up in which the class had OFC";
-        "pause_frame_mean_bytes", "bytes", "OFC: mean bytes of the port's pause_frame_tab in samples after warm_up in which the class had OFC";
-        "pause_frame_max_bytes", "bytes", "OFC: maximum bytes of the port's pause_frame_tab in samples after warm_up in which the class had OFC";
+        "flow_in_port_mean_bytes", "bytes", "mean bytes of the port's flow_in_port_tab, sampled after warm_up while the class had OFC";
+        "flow_in_port_max_bytes", "bytes", "maximum bytes of the port's flow_in_port_tab, sampled after warm_up while the class had OFC";
+        "congested_flow_mean_bytes", "bytes", "mean bytes of the port's congested_flow_tab, sampled after warm_up while the class had OFC";
+        "congested_flow_max_bytes", "bytes", "maximum bytes of the port's congested_flow_tab, sampled after warm_up while the class had OFC";
+        "pause_frame_mean_bytes", "bytes", "mean bytes of the port's pause_frame_tab, sampled after warm_up while the class had OFC";
+        "pause_frame_max_bytes", "bytes", "maximum bytes of the port's pause_frame_tab, sampled after warm_up while the class had OFC";
     },
 };
 
