@@ -178,7 +178,7 @@ impl Plan {
         self.add_switch(name, Role::Compared)
     }
 
-    /// Adds a switch that obeys pauses in place of a kernel host, as its NIC.
+    /// Adds a switch that acts as a kernel host's NIC: it obeys pauses for the kernel.
     pub fn nic(&mut self, name: &str) -> SwitchId {
         self.add_switch(name, Role::Nic)
     }

@@ -45,9 +45,9 @@ pub enum Intent {
         class: Class,
         trigger: Trigger,
     },
-    /// Pause `count` more flows of the class at the peer of `port`.
+    /// Pause `count` more flows of the policy's class at the peer of `port`.
     PauseFlows { port: PortId, count: u32 },
-    /// Resume all flows of the class at the peer of `port`.
+    /// Resume all paused flows of the policy's class at the peer of `port`.
     ResumeFlows { port: PortId },
     /// Limit the rate of `class` at the peer of `port`.
     Rate {

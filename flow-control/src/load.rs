@@ -43,7 +43,7 @@ impl Margin {
     /// Margin without a limit.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
-    /// Returns a margin of `bytes` in any number of frames.
+    /// Returns a margin that limits bytes but not frames.
     #[inline]
     #[must_use]
     pub const fn of(bytes: Bytes) -> Margin {

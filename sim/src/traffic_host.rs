@@ -44,7 +44,7 @@ pub struct TrafficSettings {
 /// Timing of the traffic program on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum sleep after received data, and until the next timer.
+    /// Minimum delay: from received data to the next poll, and from sending to the next timer.
     pub nap: Nanos,
     /// Delay from the traffic program's wakeup until it runs.
     pub wake: Nanos,

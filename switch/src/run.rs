@@ -191,7 +191,7 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Handle that stops the switch. A second use ends the wait for a recording's reader.
+/// Handle that stops the switch, which may then wait for a recording's reader; a second use ends this wait.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 

@@ -43,7 +43,7 @@ struct Page<T> {
 /// Content of a device's page in the journal: the changes that the last owner did not undo.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
-    /// No changes: the last owner restored the device, or the page is of another device.
+    /// No changes to undo: the last owner undid them, or made them in another boot, namespace or device.
     Nothing,
     /// Changes by an owner of the same kind as the reader.
     Changes(T),

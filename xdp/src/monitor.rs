@@ -285,20 +285,20 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // only the first call sets the value
     }
 
-    /// Sets the start values of the sockets' counters, so that earlier drops do not count as losses. Does not block, so
-    /// the port's worker may call this.
+    /// Saves the sockets' counters as baseline, so that earlier drops do not count as losses. Does not block, so the
+    /// port's worker may call this.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default());
     }
 
-    /// Sets the start values of the XDP program's and the device's counters. May block.
+    /// Saves the counters of the XDP program and the device as baseline of later counts. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long });
         }
-        // Exclude from the device's start value the drops that sockets or program also count: [`Losses::of`] subtracts
+        // Exclude from the device's baseline the drops that sockets or program also count: [`Losses::of`] subtracts
         // those later, and would otherwise hide drops that only the device counts. Read the device last, so that no
         // other count exceeds its count.
         let counted_twice =
@@ -364,7 +364,7 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        // Read the start values before the sums, so that no start value exceeds its sum.
+        // Read the baselines before the sums, so that no baseline exceeds its sum.
         let (early, program) = (self.early.get(), self.early_program.get().copied().unwrap_or_default());
         let sum = self.since_open()?;
         let early = early.copied().unwrap_or(Early::all_of(&sum));

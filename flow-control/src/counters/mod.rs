@@ -197,7 +197,7 @@ pub struct StormCounters {
     pub began: Counter,
     /// Duration of the storm (ns); zero while it lasts.
     pub nanos: Counter,
-    /// [`DropReason::PausedDiscard`] drops before the storm was detected.
+    /// Drops for [`DropReason::PausedDiscard`] until the storm's detection.
     pub dropped_before: Counter,
     /// Value of [`ClassCounters::storm_forwarded`] at the storm's detection.
     pub forwarded_before: Counter,

@@ -1,7 +1,7 @@
 //! Removes what killed labs left: programs, devices in existing namespaces, and the socket.
 //!
-//! A lab marks the loopback device of each namespace with the lab's name, process id and start time. If that process is dead, the next lab
-//! ends all processes in the namespace. In namespaces older than the dead lab, the next lab deletes only marked devices.
+//! A mark holds the lab's name, process id and start time. A lab marks the loopback device of each namespace that it creates, and its
+//! devices in other namespaces. If the process is dead, the next lab ends processes in its namespaces, and deletes its devices in others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -102,7 +102,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends the processes in `namespaces`, except those in `spared` and children of this process; returns how many it found. The caller must
+/// Ends the processes in `namespaces`, except those in `spared` and children of this process; returns their number. The caller must
 /// keep the namespaces open.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {

@@ -6,8 +6,8 @@ pub trait Load {
     /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns whether the load reacts to [`Load::ended`]. The fabric then stops at each end of a flow, which slows
-    /// runs.
+    /// Returns whether the load reacts to [`Load::ended`]. If so, runs are slower, because the fabric stops whenever a
+    /// flow ends.
     fn listens(&self) -> bool;
 
     /// Reacts to the end of one of this load's flows; may add flows.

@@ -99,8 +99,7 @@ impl Watch {
         }
     }
 
-    /// Checks an outgoing frame. Its class must not exceed the rate that the peer requested, and must not be paused
-    /// unless the watchdog may already ignore the pause.
+    /// Checks that an outgoing frame obeys the peer's rate, and its pauses unless the watchdog may ignore them.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -135,8 +134,7 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // Compare with the shorter of `detect` and `restore`: the watchdog counts pauses as one storm if the gaps between them are
-            // shorter than `restore`.
+            // A pause that begins within `restore` after a storm belongs to it and need not last `detect`, hence `min`.
             let is_long = paused_for >= it.detect.min(it.restore);
             it.action == WatchdogAction::Forward && (is_long || it.share < WatchdogSettings::UNBROKEN)
         })

@@ -83,8 +83,8 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // If each query waits for the previous one, add a query's time on the line: such queries come at line rate at
-        // most.
+        // If each query waits for the previous one, add its time on the line to the gap: such queries come at most at
+        // line rate.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };

@@ -66,7 +66,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the classes that obey PFC and that the setup file's maps can give a frame.
+/// Returns the classes that obey PFC and to which the setup file's maps can assign a frame.
 fn obeying(bench: &Bench) -> Vec<Class> {
     let markable = markable(bench);
     bench.setup.device.obeys.iter().filter(|class| markable.contains(*class)).collect()
