@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((receiver.deadline(), receiver.expire(&settings, due)), (Nanos::NEVER, None));
     }
 
-    /// By RFC 3168, the receiver repeats ECE until CWR. With DCTCP, it acknowledges earlier segments at once when marks
+    /// The receiver repeats ECE until CWR (RFC 3168). With DCTCP, it acknowledges earlier segments at once when marks
     /// begin or end.
     #[test]
     fn ecn_echo_follows_rfc_3168_and_dctcp() {

@@ -21,7 +21,7 @@ pub struct LossBooks {
 struct Leaving {
     /// Lossless classes of a port that is being removed, as bits of a [`ClassSet`]; empty for other ports.
     classes: Counter,
-    /// By class: losses, before the removal began, of frames that the port had to send.
+    /// Losses before the removal began, of frames that the port had to send, by class.
     before: [Counter; CLASSES],
 }
 

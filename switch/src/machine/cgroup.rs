@@ -29,7 +29,7 @@ pub(super) fn limit() -> Option<Bytes> {
     levels.flat_map(|level| LIMITS.map(|(limit, _)| number(&level, limit))).flatten().min().map(Bytes)
 }
 
-/// Of the CPU quotas of this process's cgroups, returns the one that allows the smallest share of a core.
+/// Returns the CPU quota of this process's cgroups that allows the smallest share of a core.
 pub(super) fn cpu_quota() -> Option<CpuQuota> {
     tightest(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }

@@ -53,7 +53,7 @@ fn tcp_receiver_reads_all_written_bytes() {
     assert_eq!(got.marked, 0);
 }
 
-/// Of this number of segments, one is delayed until the next `OVERTAKEN_BY` segments have passed it.
+/// Number of segments of which one is delayed until the next `OVERTAKEN_BY` segments have passed it.
 const ONE_OF: u64 = 40;
 const OVERTAKEN_BY: u64 = 6;
 

@@ -45,7 +45,7 @@ fn published_maximum_table_sizes_of_ofc_are_reproduced() {
     assert!(PAGE.contains(&row), "docs/reproduction.md must contain the row {row}");
 }
 
-/// As in the article on DSCP-based PFC, first pauses and then resumes spread from the stopped GPU to the senders.
+/// First pauses and then resumes spread from the stopped GPU to the senders, as in the article on DSCP-based PFC.
 #[test]
 fn pauses_and_resumes_spread_in_the_order_of_the_article() {
     let rows = job::run(

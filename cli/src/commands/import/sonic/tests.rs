@@ -170,7 +170,7 @@ fn sonic_import_lists_keys_and_values_that_no_port_can_have() {
         "\"0-7\" of DSCP_TO_TC_MAP AZURE, which is no number from 0 to 63",
         "\"64\" of DSCP_TO_TC_MAP AZURE",
         "BUFFER_PROFILE lost, to which Ethernet0|3 refers",
-        "Ethernet0|9 of BUFFER_PG, which names no port",
+        "Ethernet0|9 of BUFFER_PG, which names a port missing in PORT",
         "Ethernet9|3 of BUFFER_PG",
         "Ethernet77 of PFC_WD",
         "green_drop_probability = five of WRED_PROFILE at Ethernet0|3",
