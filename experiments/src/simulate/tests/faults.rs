@@ -178,7 +178,7 @@ fn event_after_end_of_run_gives_a_warning() {
         };
         let mut warnings = Vec::new();
         run(&request, &mut |text| warnings.push(text)).unwrap();
-        warnings.retain(|text| text.contains("was due"));
+        warnings.retain(|text| text.contains("ended earlier"));
         warnings
     };
     let warnings = |keys: &str| warnings_of("until-done", keys);
