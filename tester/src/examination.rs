@@ -9,7 +9,7 @@ use xoff_wire::units::Nanos;
 
 use crate::accuracy;
 use crate::bench::{Bench, OpenError, Void};
-use crate::cases::{BASIC, Case, JUDGED_ALWAYS};
+use crate::cases::{Ability, BASIC, Case, JUDGED_ALWAYS};
 use crate::pressure::{self, Pressure};
 use crate::report::{Accuracy, CaseReport, Report, Verdict};
 use crate::setup::Setup;
@@ -61,9 +61,10 @@ pub fn examine(
     for case in cases {
         for _ in 0..repeat.max(1) {
             let mut report = examine_case(&mut bench, case)?;
-            if bench.has_paused() {
-                excuse_by_basic_case(&mut report, &reports);
-            }
+            excuse_by_basic_case(&mut report, &reports, |ability| match ability {
+                Ability::ObeysPauses => bench.has_paused(),
+                Ability::SendsValidPfc => bench.has_received_invalid_pfc(),
+            });
             progress(&report);
             reports.push(report);
         }
@@ -81,18 +82,22 @@ pub fn examine(
     })
 }
 
-/// Replaces the verdict "fail" of a case that relies on pauses by "cannot tell", if an earlier basic case has failed.
-fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport]) {
-    let is_basic = |report: &CaseReport| BASIC.contains(&report.id.as_str());
-    let failed = |report: &&CaseReport| is_basic(report) && report.verdict == Verdict::Fail;
-    let relies_on_pauses = !is_basic(report) && !JUDGED_ALWAYS.contains(&report.id.as_str());
-    if report.verdict == Verdict::Fail
-        && relies_on_pauses
-        && let Some(basic) = earlier.iter().find(failed)
-    {
+/// Replaces the verdict "fail" by "cannot tell", if the case `relies` on an ability whose basic case has failed.
+fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport], relies: impl Fn(Ability) -> bool) {
+    let is_judged = |id: &str| JUDGED_ALWAYS.contains(&id) || BASIC.iter().any(|(basic, _)| *basic == id);
+    if report.verdict != Verdict::Fail || is_judged(&report.id) {
+        return;
+    }
+    let has_failed = |id: &str| earlier.iter().any(|case| case.id == id && case.verdict == Verdict::Fail);
+    let mut basics = BASIC.iter().filter(|(_, ability)| relies(*ability));
+    if let Some((id, ability)) = basics.find(|(id, _)| has_failed(id)) {
+        let cause = match ability {
+            Ability::ObeysPauses => "disobeys pauses",
+            Ability::SendsValidPfc => "sends invalid PFC frames",
+        };
         report.verdict = Verdict::CannotTell;
-        report.reason = format!("the device disobeys pauses ({} failed); {}", basic.id, report.reason);
-        report.excused_by = Some(basic.id.clone());
+        report.reason = format!("the device {cause} ({id} failed); {}", report.reason);
+        report.excused_by = Some((*id).to_owned());
     }
 }
 
@@ -205,34 +210,45 @@ mod tests {
 
     #[test] // proves: conformance
     fn failure_after_failed_basic_case_becomes_cannot_tell() {
-        let mut case = report("headroom.size", Verdict::Fail);
-        excuse_by_basic_case(
-            &mut case,
-            &[report("receive.xon", Verdict::Pass), report("send.xon", Verdict::Fail)],
+        let judged = |id: &str, verdict, failed: &str, relies: Ability| {
+            let mut case = report(id, verdict);
+            let earlier = [report("receive.refresh", Verdict::Fail), report(failed, Verdict::Fail)];
+            excuse_by_basic_case(&mut case, &earlier, |ability| ability == relies);
+            (case.verdict, case.excused_by, case.reason)
+        };
+        let excused = |by: &str, reason: &str| {
+            (Verdict::CannotTell, Some(by.to_owned()), format!("the device {reason}; lost frames"))
+        };
+        assert_eq!(
+            judged("headroom.size", Verdict::Fail, "receive.xon", Ability::ObeysPauses),
+            excused("receive.xon", "disobeys pauses (receive.xon failed)")
         );
-        assert_eq!(case.verdict, Verdict::Fail);
-        excuse_by_basic_case(&mut case, &[report("receive.xon", Verdict::Fail)]);
-        assert_eq!((case.verdict, case.excused_by.as_deref()), (Verdict::CannotTell, Some("receive.xon")));
-        assert_eq!(case.reason, "the device disobeys pauses (receive.xon failed); lost frames");
-        let mut basic = report("receive.expiry", Verdict::Fail);
-        excuse_by_basic_case(&mut basic, &[report("receive.xon", Verdict::Fail)]);
-        assert_eq!(basic.verdict, Verdict::Fail);
-        let mut format = report("send.format", Verdict::Fail);
-        excuse_by_basic_case(&mut format, &[report("receive.xon", Verdict::Fail)]);
-        assert_eq!((format.verdict, format.excused_by), (Verdict::Fail, None));
-        let mut passed = report("headroom.size", Verdict::Pass);
-        excuse_by_basic_case(&mut passed, &[report("receive.xon", Verdict::Fail)]);
-        assert_eq!(passed.verdict, Verdict::Pass);
+        assert_eq!(
+            judged("send.incast", Verdict::Fail, "send.format", Ability::SendsValidPfc),
+            excused("send.format", "sends invalid PFC frames (send.format failed)")
+        );
+        for (id, verdict, failed, relies) in [
+            ("headroom.size", Verdict::Pass, "receive.xon", Ability::ObeysPauses),
+            ("headroom.size", Verdict::Fail, "send.xon", Ability::ObeysPauses),
+            ("headroom.size", Verdict::Fail, "receive.xon", Ability::SendsValidPfc),
+            ("receive.expiry", Verdict::Fail, "receive.xon", Ability::ObeysPauses),
+            ("send.source", Verdict::Fail, "send.format", Ability::SendsValidPfc),
+        ] {
+            assert_eq!(
+                judged(id, verdict, failed, relies),
+                (verdict, None, "lost frames".to_owned()),
+                "{id}"
+            );
+        }
     }
 
     #[test]
-    fn basic_test_cases_run_before_all_other_groups() {
+    fn basic_test_cases_run_before_cases_that_rely_on_them() {
         assert!(JUDGED_ALWAYS.iter().all(|id| all().any(|case| case.id == *id)));
-        for id in BASIC {
-            assert!(
-                all().take_while(|case| case.id.starts_with("receive.")).any(|case| case.id == id),
-                "{id}"
-            );
+        for (id, _) in BASIC {
+            let group = id.split('.').next().expect("an id has a group");
+            let is_earlier = |case: &&&Case| case.id.starts_with("receive.") || case.id.starts_with(group);
+            assert!(all().take_while(|case| is_earlier(&case)).any(|case| case.id == id), "{id}");
         }
     }
 }

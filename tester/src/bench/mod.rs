@@ -248,6 +248,12 @@ impl Bench {
         self.ports.iter().flat_map(|port| &port.sent).any(|frame| frame.is_xoff)
     }
 
+    /// Returns whether the device has sent a MAC control frame in this case that the tester must not obey.
+    #[must_use]
+    pub fn has_received_invalid_pfc(&self) -> bool {
+        self.ports.iter().flat_map(|port| &port.controls).any(|frame| frame.content.is_err())
+    }
+
     pub fn pause(&mut self, port: usize, times: &[(Class, u16)]) -> Moment {
         let bytes = self.pfc(port, times);
         self.send_now(port, &bytes)

@@ -21,20 +21,26 @@ use crate::setup::Setup;
 
 use send::flow as send_flow;
 
-/// Basic cases, which show whether the device obeys pauses. Most other cases rely on that: after a failed basic case, their failures
-/// prove nothing.
-pub(crate) const BASIC: [&str; 6] = [
-    "receive.stops-class",
-    "receive.only-class",
-    "receive.xon",
-    "receive.expiry",
-    "receive.timers",
-    "receive.zero-time",
+/// Ability of the device on which a case may rely without examining it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ability {
+    ObeysPauses,
+    SendsValidPfc,
+}
+
+/// Basic cases, each with the ability that it examines. If one fails, failures of cases that rely on the ability prove nothing.
+pub(crate) const BASIC: [(&str, Ability); 7] = [
+    ("receive.stops-class", Ability::ObeysPauses),
+    ("receive.only-class", Ability::ObeysPauses),
+    ("receive.xon", Ability::ObeysPauses),
+    ("receive.expiry", Ability::ObeysPauses),
+    ("receive.timers", Ability::ObeysPauses),
+    ("receive.zero-time", Ability::ObeysPauses),
+    ("send.format", Ability::SendsValidPfc),
 ];
 
-/// Cases whose failure proves a fault of the device, even if a basic case has failed: they check the bytes of PFC frames, or whether PFC
-/// pauses a class without PFC.
-pub(crate) const JUDGED_ALWAYS: [&str; 3] = ["receive.lossy-class", "send.format", "send.source"];
+/// Cases whose failure proves a fault of the device even after a failed basic case.
+pub(crate) const JUDGED_ALWAYS: [&str; 2] = ["receive.lossy-class", "send.source"];
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 
