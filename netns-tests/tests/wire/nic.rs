@@ -289,7 +289,7 @@ fn agent_ends_when_its_device_is_deleted() {
     assert!(wire.run("ip", "link del eth0").1.success());
     let (status, log) = agent.wait();
     assert_eq!(status.code(), Some(2), "{log}");
-    assert!(log.contains("the interface eth0 was removed; start again"), "{log}");
+    assert!(log.contains("the interface eth0 was removed; start the agent again"), "{log}");
 }
 
 #[test] // proves: host-guard
