@@ -119,7 +119,7 @@ def examine(args, namespaces, directory, defect, settings, cases):
         verdicts = ["excused" if "excused_by" in report else report["verdict"] for report in reports]
         return {report["id"]: (verdict, report["reason"]) for report, verdict in zip(reports, verdicts, strict=True)}
     except ValueError:
-        return dict.fromkeys(cases, ("error", ended.stderr.strip()))
+        return dict.fromkeys(cases or ["all cases"], ("error", ended.stderr.strip()))
 
 
 def settled(*what, cases):
@@ -162,8 +162,8 @@ def main():
                 print(f"    with the defect: {found[1]}\n    without: {without[1]}", flush=True)
             verdicts = examine(args, both, directory, defect, settings_of(case), []) if args.others else {}
             for other, (verdict, reason) in verdicts.items():
-                if verdict == "fail" and other != case:
-                    print(f"    fails, too: {other}: {reason}", flush=True)
+                if verdict in ("fail", "error") and other != case:
+                    print(f"    {verdict}, too: {other}: {reason}", flush=True)
     print(f"{len(chosen) - wrong - undecided} of {len(chosen)} defects are found")
     sys.exit(1 if wrong else 3 if undecided else 0)
 

@@ -248,10 +248,10 @@ impl Bench {
         self.ports.iter().flat_map(|port| &port.sent).any(|frame| frame.is_xoff)
     }
 
-    /// Returns whether the device has sent a MAC control frame in this case that the tester must not obey.
+    /// Returns whether a port that obeyed PFC received other MAC control frames in this case.
     #[must_use]
     pub fn has_received_invalid_pfc(&self) -> bool {
-        self.ports.iter().flat_map(|port| &port.controls).any(|frame| frame.content.is_err())
+        self.ports.iter().any(|port| port.has_invalid_pfc)
     }
 
     pub fn pause(&mut self, port: usize, times: &[(Class, u16)]) -> Moment {

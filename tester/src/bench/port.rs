@@ -34,6 +34,8 @@ pub struct TestPort {
     /// True if the port records each received frame, in addition to counting it.
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
+    /// True if the port, obeying PFC, received other MAC control frames.
+    pub(super) has_invalid_pfc: bool,
     pub(super) line: Line,
     /// Frames received without a kernel timestamp since the port was opened.
     pub(super) unstamped: u64,
@@ -56,6 +58,7 @@ impl TestPort {
             sent: Vec::new(),
             keeps_arrivals: true,
             reaction: Reaction::Obey,
+            has_invalid_pfc: false,
             unstamped: 0,
             gate: Gate::new(settings.speed, Obedience::Obey, false),
             polled: now(),
@@ -99,6 +102,8 @@ impl TestPort {
         let Ok(header) = Header::parse(head) else { return };
         if MacControl::is_mac_control(&header) {
             let content = MacControl::parse(&header, head);
+            let is_pfc = matches!(content, Ok(MacControl::Pfc(_)));
+            self.has_invalid_pfc |= !is_pfc && self.reaction == Reaction::Obey;
             self.gate.receive(now(), &header, head); // obeyed from now on, so that no frame leaves too early
             if self.controls.len() < CONTROLS_MAX {
                 let bytes = head[..head.len().min(frame.len() as usize)].to_vec();
@@ -183,6 +188,7 @@ impl TestPort {
         self.sent.clear();
         self.keeps_arrivals = true;
         self.reaction = Reaction::Obey;
+        self.has_invalid_pfc = false;
     }
 
     pub(super) fn end_pauses(&mut self, now: Nanos) {
