@@ -289,14 +289,14 @@ impl Monitor {
     /// port's worker may call this.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
-        let _ = self.early.set(before.unwrap_or_default());
+        let _ = self.early.set(before.unwrap_or_default()); // the first call wins
     }
 
     /// Saves the counters of the XDP program and the device as baseline of later counts. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
-            let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long });
+            let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // the first call wins
         }
         // Exclude from the device's baseline the drops that sockets or program also count: [`Losses::of`] subtracts
         // those later, and would otherwise hide drops that only the device counts. Read the device last, so that no

@@ -21,7 +21,7 @@ use crate::setup::Setup;
 
 use send::flow as send_flow;
 
-/// Ability of the device on which a case may rely without examining it.
+/// Ability of the device on which cases rely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ability {
     ObeysPauses,
@@ -39,7 +39,7 @@ pub(crate) const BASIC: [(&str, Ability); 7] = [
     ("send.format", Ability::SendsValidPfc),
 ];
 
-/// Cases whose failure proves a fault of the device even after a failed basic case.
+/// Cases whose failure proves a fault even after a failed basic case.
 pub(crate) const JUDGED_ALWAYS: [&str; 2] = ["receive.lossy-class", "send.source"];
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
