@@ -22,6 +22,7 @@ SPEED = "100M"
 XOFF, XON, HEADROOM, ECN = 40_000, 20_000, 200_000, 20_000
 WATCHDOG, RESTORATION = 400, 200
 ATTEMPTS = 3
+MISSING = ("missing", "`xoff test` has no such case")
 
 DEVICE = f"""
 [device]
@@ -122,11 +123,11 @@ def examine(args, namespaces, directory, defect, settings, cases):
         return dict.fromkeys(cases or ["all cases"], ("error", ended.stderr.strip()))
 
 
-def settled(*what, cases):
-    """Examine the cases, and again those that a stall of the machine left without a verdict."""
+def settled(*what, cases, named):
+    """Examine the cases, and again those of `named` that a stall of the machine left without a verdict."""
     verdicts = examine(*what, cases)
     for _ in range(ATTEMPTS - 1):
-        undecided = [case for case, (verdict, _) in verdicts.items() if verdict == "cannot-tell"]
+        undecided = [case for case in named if verdicts.get(case, MISSING)[0] == "cannot-tell"]
         if not undecided:
             break
         verdicts |= examine(*what, undecided)
@@ -145,14 +146,16 @@ def main():
     chosen = [row for row in table if any(fnmatch.filter(row[:2], pattern) for pattern in args.patterns)]
     wrong = undecided = 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
-        missing = ("missing", "`xoff test` has no such case")
         cases = sorted({case for _, case, _ in chosen}, key=lambda case: [settings_of(case), case])
         flawless = {}
         for settings, group in itertools.groupby(cases, settings_of):
-            flawless |= settled(args, both, directory, None, settings, cases=list(group))
+            group = list(group)
+            flawless |= settled(args, both, directory, None, settings, cases=group, named=group)
         for defect, case, sentence in chosen:
-            without = flawless.get(case, missing)
-            found = settled(args, both, directory, defect, settings_of(case), cases=[case]).get(case, missing)
+            without = flawless.get(case, MISSING)
+            examined = [] if args.others else [case]
+            verdicts = settled(args, both, directory, defect, settings_of(case), cases=examined, named=[case])
+            found = verdicts.pop(case, MISSING)
             is_right = (found[0], without[0]) == ("fail", "pass")
             is_wrong = found[0] not in ("fail", "cannot-tell") or without[0] not in ("pass", "cannot-tell")
             wrong += is_wrong
@@ -160,9 +163,8 @@ def main():
             print(f"{defect:<24} {case:<28} {found[0]:<12} {without[0]:<12} {sentence}", flush=True)
             if not is_right:
                 print(f"    with the defect: {found[1]}\n    without: {without[1]}", flush=True)
-            verdicts = examine(args, both, directory, defect, settings_of(case), []) if args.others else {}
             for other, (verdict, reason) in verdicts.items():
-                if verdict in ("fail", "error") and other != case:
+                if verdict in ("fail", "error"):
                     print(f"    {verdict}, too: {other}: {reason}", flush=True)
     print(f"{len(chosen) - wrong - undecided} of {len(chosen)} defects are found")
     sys.exit(1 if wrong else 3 if undecided else 0)

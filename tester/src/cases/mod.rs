@@ -40,7 +40,7 @@ pub(crate) const BASIC: [(&str, Ability); 7] = [
 ];
 
 /// Cases whose failure proves a fault even after a failed basic case.
-pub(crate) const JUDGED_ALWAYS: [&str; 2] = ["receive.lossy-class", "send.source"];
+pub(crate) const JUDGED_ALWAYS: [&str; 3] = ["receive.lossy-class", receive::NOT_RELAYED, "send.source"];
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 
