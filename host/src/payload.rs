@@ -226,8 +226,8 @@ pub struct Arrival {
     pub dst: MacAddr,
     pub tag: Option<Tci>,
     pub dscp: u8,
-    /// True if the frame has the ECN mark CE.
-    pub congested: bool,
+    /// ECN bits, as in [`Headers::ecn`].
+    pub ecn: u8,
     pub payload: usize,
 }
 
@@ -266,7 +266,7 @@ fn parse_ip(header: &Header, head: &[u8], frame_len: usize) -> Option<Parsed> {
         dst: header.dst,
         tag: header.tag,
         dscp: ip.get_dscp(),
-        congested: ip.get_ecn() == 0b11,
+        ecn: ip.get_ecn(),
         payload: frame_len - ip_at - IPV4 - UDP,
     }))
 }
@@ -396,7 +396,7 @@ mod tests {
             prop_assert_eq!(Header::parse(&frame).unwrap().cn_tag, headers.cn_tag);
             let next = headers.via.unwrap_or(headers.dst);
             prop_assert_eq!((arrival.dst, arrival.tag, arrival.dscp), (next, headers.tag, headers.dscp));
-            prop_assert_eq!(arrival.congested, headers.ecn == 3);
+            prop_assert_eq!(arrival.ecn, headers.ecn);
         }
 
         #[test]

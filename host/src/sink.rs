@@ -221,7 +221,7 @@ impl Incoming {
         self.latency.saturating_record(span_48(now, arrival.stamp.sent).0);
         self.pcp[arrival.tag.map_or(CLASSES, |tag| tag.pcp().index())] += 1;
         self.dscp[usize::from(arrival.dscp & 63)] += 1;
-        self.congested += u64::from(arrival.congested);
+        self.congested += u64::from(arrival.ecn == 0b11);
         if self.tracker.record(arrival.stamp.sequence) {
             self.payload += payload;
             if let (Some(flows), Some(flow)) = (&mut self.flows, &arrival.stamp.flow) {

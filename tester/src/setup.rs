@@ -58,6 +58,7 @@ xoff_config::keys! {
         frame_overhead: Bytes = parse::bytes;
         cell: Bytes = parse::bytes;
         ecn: Bytes = parse::bytes;
+        ecn_max: Bytes = parse::bytes;
         watchdog: Nanos = parse::time(WATCHDOG_TIMES);
         watchdog_restore: Nanos = parse::time(WATCHDOG_TIMES);
         dcbx: bool = parse::boolean;
@@ -110,8 +111,8 @@ pub struct DeviceSettings {
     pub frame_overhead: Bytes,
     /// Size of a buffer cell; the device rounds each frame up to whole cells. 1 byte by default.
     pub cell: Bytes,
-    /// Queue length beyond which the device marks ECN, if it marks at all.
-    pub ecn: Option<Bytes>,
+    /// Queue lengths beyond which the device marks some packets, and all.
+    pub ecn: Option<[Bytes; 2]>,
     pub watchdog: Option<Nanos>,
     /// Restoration time of the PFC watchdog; by default the detection time.
     pub watchdog_restore: Option<Nanos>,
@@ -292,7 +293,7 @@ fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
         headroom: some(keys.headroom),
         frame_overhead: value(keys.frame_overhead.as_ref(), FCS),
         cell: value(keys.cell.as_ref(), Bytes(1)),
-        ecn: some(keys.ecn),
+        ecn: some(keys.ecn).map(|ecn| [ecn, value(keys.ecn_max.as_ref(), ecn)]),
         watchdog: keys.watchdog.map(|key| key.value),
         watchdog_restore: keys.watchdog_restore.map(|key| key.value),
         dcbx: value(keys.dcbx.as_ref(), false),

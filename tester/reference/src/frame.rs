@@ -97,6 +97,11 @@ impl Header {
         {
             self.set_traffic_class(bytes, byte & CE);
         }
+        if defects.has(Defect::ClearsEcn)
+            && let Some(byte) = self.traffic_class(bytes)
+        {
+            self.set_traffic_class(bytes, byte & !CE);
+        }
         if self.tci.is_some() && defects.has(Defect::ForgetsPriority) {
             bytes[14] &= 0x1f;
         }

@@ -33,6 +33,9 @@ impl Holds {
     }
 
     pub const fn want(&mut self, class: usize, is_wanted: bool, now: u64) {
+        if self.defects.has(Defect::XoffLowestOnly) && class != self.lossless.trailing_zeros() as usize {
+            return;
+        }
         let hold = &mut self.holds[class];
         if hold.is_wanted && !is_wanted {
             hold.ended = now;

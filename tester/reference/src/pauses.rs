@@ -41,8 +41,11 @@ impl Pauses {
     pub fn obey(&mut self, pfc: &Pfc, now: u64) {
         let has = |defect| self.defects.has(defect);
         let mut obeyed = if has(Defect::PausesLossy) { 0xff } else { self.lossless };
-        if has(Defect::LastClassIgnored) && obeyed != 0 {
-            obeyed &= !(0x80 >> obeyed.leading_zeros());
+        if has(Defect::LastClassIgnored) {
+            obeyed &= !self.highest_lossless();
+        }
+        if has(Defect::PausesHighestLossy) {
+            obeyed |= 0x80;
         }
         for class in (0..CLASSES).filter(|&class| pfc.has(class) && obeyed & 1 << class != 0) {
             let end = self.end(class, pfc.times[class], now);
@@ -55,12 +58,21 @@ impl Pauses {
         }
     }
 
+    const fn highest_lossless(&self) -> u8 {
+        match self.lossless {
+            0 => 0,
+            lossless => 0x80 >> lossless.leading_zeros(),
+        }
+    }
+
     /// Returns the classes that a pause of `class` affects: `class` only, unless a defect is on.
     fn targets(&self, class: usize, time: u16, now: u64) -> Vec<usize> {
         if self.defects.has(Defect::PausesAll) || time == 0 && self.defects.has(Defect::XonAll) {
             (0..CLASSES).collect()
         } else if self.defects.has(Defect::NextClass) {
             vec![(class + 1) % CLASSES]
+        } else if self.defects.has(Defect::LastPausesNext) && 1 << class == self.highest_lossless() {
+            vec![class, (class + 1) % CLASSES]
         } else if self.defects.has(Defect::OneTimer) {
             (0..CLASSES).filter(|&other| other == class || self.until[other] > now).collect()
         } else {

@@ -147,6 +147,9 @@ impl Switch {
         }
         self.admitted += 1;
         let packet = Rc::new(Packet { bytes, header, ingress: from, class, number: self.admitted });
+        if self.has(Defect::Reflects) {
+            self.ports[from].urgent.push_back(packet.bytes.clone());
+        }
         for to in targets {
             match self.refusal(to, &packet, now) {
                 Some(reason) => self.ports[from].counters.dropped(class, reason),
@@ -233,7 +236,12 @@ impl Switch {
         let mut bytes = packet.bytes.clone();
         // Add the frame that has just left the queue, because it counts for the ECN threshold.
         let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
-        if queued > self.settings.ecn && !self.settings.defects.has(Defect::NeverMarks)
+        let threshold = match self.settings.ecn {
+            ecn if self.settings.defects.has(Defect::MarksEarly) => ecn / 2,
+            ecn if self.settings.defects.has(Defect::MarksLate) => ecn * 2,
+            ecn => ecn,
+        };
+        if queued > threshold && !self.settings.defects.has(Defect::NeverMarks)
             || self.settings.defects.has(Defect::MarksAlways)
         {
             packet.header.mark_congestion(&mut bytes, self.settings.defects);

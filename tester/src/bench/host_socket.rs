@@ -63,7 +63,7 @@ fn arrival(bytes: &[u8], epoch: u16, when: Moment) -> Option<(Arrival, Nanos)> {
         class: stamp.class,
         tag: None,
         dscp: 0,
-        is_marked: false,
+        ecn: 0,
         len: u32::try_from(bytes.len() + HEADERS).unwrap_or(u32::MAX),
         is_intact: is_intact(stamp.sequence, STAMP_LEN, bytes),
     };

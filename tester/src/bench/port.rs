@@ -128,7 +128,7 @@ impl TestPort {
                     class: data.stamp.class,
                     tag: data.tag,
                     dscp: data.dscp,
-                    is_marked: data.congested,
+                    ecn: data.ecn,
                     len: frame.len(),
                     is_intact: stream::is_intact(data.stamp.sequence, stamp_end, stored),
                 };

@@ -16,8 +16,8 @@ pub struct Arrival {
     pub class: Class,
     pub tag: Option<Tci>,
     pub dscp: u8,
-    /// True if the frame has the ECN mark "congestion experienced".
-    pub is_marked: bool,
+    /// ECN bits; 3: marked.
+    pub ecn: u8,
     /// Length in bytes, without FCS.
     pub len: u32,
     /// False if the frame's content has changed.
@@ -120,7 +120,7 @@ mod tests {
                 class: Class::default(),
                 tag: None,
                 dscp: 0,
-                is_marked: false,
+                ecn: 0,
                 len: 60,
                 is_intact: true,
             };

@@ -128,7 +128,7 @@ mod tests {
             class: Class::ALL[class],
             tag: None,
             dscp: 0,
-            is_marked: false,
+            ecn: 0,
             len: 1_226, // 1,250 bytes on the line
             is_intact: true,
         }

@@ -5,7 +5,8 @@ use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{Class, Nanos};
 
 use super::Case;
-use super::complete::drain;
+use super::buffers::counted;
+use super::complete::{drain, share};
 use super::streams::{FROM, PATIENCE, TO, lossless, require_held, response_limit, start_heartbeat};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
@@ -35,6 +36,8 @@ const fn case(id: &'static str, title: &'static str, source: &'static str, run: 
 const FRAMES: u64 = 2;
 const HOLD: Nanos = Nanos::from_millis(150);
 const ECT: u8 = 0b10;
+const CE: u8 = 0b11;
+const SIZE: u32 = 1_000;
 const QUEUED: u64 = 2_000;
 
 fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -159,14 +162,33 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-struct Marked {
-    marked: u64,
-    all: u64,
+struct Packets {
+    ecn: Vec<u8>,
     early: u64,
 }
 
+impl Packets {
+    fn marked(&self) -> usize {
+        self.ecn.iter().filter(|ecn| **ecn == CE).count()
+    }
+
+    /// Returns the shortest queue with a mark, and the longest without one, in packets. Devices mark packets that enter the queue, or those
+    /// that leave it.
+    fn marking(&self) -> [usize; 2] {
+        let all = self.ecn.len();
+        let entering = |at: usize| at + 1;
+        let leaving = |at: usize| all - at;
+        let (marked, unmarked): (Vec<_>, Vec<_>) = (0..all).partition(|at| self.ecn[*at] == CE);
+        let shortest =
+            |queue: &dyn Fn(usize) -> usize| marked.iter().map(|at| queue(*at)).min().unwrap_or(all);
+        let longest =
+            |queue: &dyn Fn(usize) -> usize| unmarked.iter().map(|at| queue(*at)).max().unwrap_or(0);
+        [shortest(&entering).max(shortest(&leaving)), longest(&entering).min(longest(&leaving))]
+    }
+}
+
 /// Sends packets with these ECN bits while their class is paused (`congested`) or free.
-fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Marked, Void> {
+fn send(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Packets, Void> {
     bench.begin_case()?;
     let (class, begin) = (lossless(bench), bench.now());
     if congested {
@@ -174,8 +196,8 @@ fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Marked, Void> {
         bench.hold(TO, [class].into_iter().collect(), HOLD.after(response));
         bench.run_for(response)?;
     }
-    let flow = Flow::new(FROM, TO, class).size(1_000).ecn(ecn);
-    let flow = if congested { flow.rate(super::complete::share(bench, 50, 1, 1_000)) } else { flow };
+    let flow = Flow::new(FROM, TO, class).size(SIZE).ecn(ecn);
+    let flow = if congested { flow.rate(share(bench, 50, 1, SIZE)) } else { flow };
     let stream = bench.stream(flow.count(if congested { QUEUED } else { 50 }))?;
     bench.run_for(Nanos(HOLD.0 / 2))?;
     bench.stop(stream);
@@ -188,45 +210,75 @@ fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Marked, Void> {
     };
     bench.release(TO);
     bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
-    let of_stream = bench.arrivals_of(stream);
-    let none = Marked { marked: 0, all: 0, early };
-    Ok(of_stream.fold(none, |sum, arrival| Marked {
-        marked: sum.marked + u64::from(arrival.is_marked),
-        all: sum.all + 1,
-        ..sum
-    }))
+    Ok(Packets { ecn: bench.arrivals_of(stream).map(|arrival| arrival.ecn).collect(), early })
 }
 
 fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    let idle = marked(bench, ECT, false)?.marked;
-    judgement.require(idle == 0, || format!("{idle} packets got an ECN mark without congestion"));
-    let Marked { marked: not_capable, early: early_before, .. } = marked(bench, 0, true)?;
-    judgement.require(not_capable == 0, || {
-        format!("{not_capable} packets that are not ECN-capable got an ECN mark")
+    let idle = send(bench, ECT, false)?;
+    judgement.require(idle.marked() == 0, || {
+        format!("{} packets got an ECN mark without congestion", idle.marked())
     });
-    let Marked { marked: in_queue, all: arrived, early } = marked(bench, ECT, true)?;
-    if early_before + early > 0 {
+    let not_capable = send(bench, 0, true)?;
+    judgement.require(not_capable.marked() == 0, || {
+        format!("{} packets that are not ECN-capable got an ECN mark", not_capable.marked())
+    });
+    let queued = send(bench, ECT, true)?;
+    let cleared =
+        [&idle, &queued].into_iter().flat_map(|packets| &packets.ecn).filter(|ecn| **ecn == 0).count();
+    judgement.require(cleared == 0, || format!("{cleared} ECN-capable packets arrived as not ECN-capable"));
+    if not_capable.early + queued.early > 0 {
         judgement.cannot_tell("packets arrived while their class was paused, so they did not queue; see case receive.stops-class");
         return Ok(judgement);
     }
-    judgement.measure("marked packets of a congested queue", in_queue as f64, "frames");
-    judgement.measure("packets of the congested queue", arrived as f64, "frames");
-    match bench.setup.device.ecn {
-        None => judgement
-            .note("whether the device marks ECN was not judged: the setup file has no `ecn` threshold"),
-        Some(threshold) if arrived * 1_000 > threshold.0 * 5 / 4 => {
-            judgement.require(in_queue > 0, || {
-                format!(
-                    "no packet was marked in a queue of {arrived} kB; the threshold is {} bytes",
-                    threshold.0
-                )
-            });
-        }
-        Some(threshold) => judgement.cannot_tell(format!(
-            "the device paused the tester at {arrived} kB, before the threshold of {} bytes",
-            threshold.0
-        )),
+    let packet = counted(bench, SIZE);
+    let bytes = |packets: usize| packets as u64 * packet;
+    let all = bytes(queued.ecn.len());
+    judgement.measure("marked packets of a congested queue", queued.marked() as f64, "frames");
+    judgement.measure("packets of the congested queue", queued.ecn.len() as f64, "frames");
+    let Some([some, every]) = bench.setup.device.ecn.map(|ecn| ecn.map(|bytes| bytes.0)) else {
+        judgement.note("whether the device marks ECN was not judged: the setup file has no `ecn` threshold");
+        return Ok(judgement);
+    };
+    let [from, to] = queued.marking().map(bytes);
+    judgement.limits(
+        "shortest queue with a mark",
+        from as f64,
+        "bytes",
+        (Some((some - some / 4) as f64), None),
+    );
+    judgement.require(from + some / 4 + packet >= some, || {
+        format!("packets were marked in a queue of {from} bytes; the threshold is {some} bytes")
+    });
+    if all <= every + every / 4 + packet {
+        judgement.cannot_tell(format!(
+            "the device paused the tester at {all} bytes, before the threshold of {every} bytes"
+        ));
+        return Ok(judgement);
     }
+    judgement.limits(
+        "longest queue without a mark",
+        to as f64,
+        "bytes",
+        (None, Some((every + every / 4) as f64)),
+    );
+    judgement.require(to <= every + every / 4 + packet, || {
+        format!("packets were not marked in a queue of {to} bytes; from {every} bytes on, all must be")
+    });
     Ok(judgement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_show_queue_length_from_which_packets_are_marked() {
+        let marking = |ecn: &[u8]| Packets { ecn: ecn.to_vec(), early: 0 }.marking();
+        assert_eq!(marking(&[ECT, ECT, CE, CE, CE]), [3, 2], "marked when they enter a queue of three");
+        assert_eq!(marking(&[CE, CE, CE, ECT, ECT]), [3, 2], "marked when they leave a queue of three");
+        assert_eq!(marking(&[CE, CE, ECT, CE, ECT]), [2, 3], "one of two marked in a queue of two or three");
+        assert_eq!(marking(&[ECT; 5]), [5, 5]);
+        assert_eq!(marking(&[CE; 5]), [1, 0]);
+    }
 }

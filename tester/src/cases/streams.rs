@@ -62,6 +62,12 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
 
+/// Returns the [`markable`] classes that obey PFC.
+pub(super) fn obeying(bench: &Bench) -> Vec<Class> {
+    let markable = markable(bench);
+    bench.setup.device.obeys.iter().filter(|class| markable.contains(*class)).collect()
+}
+
 pub(super) fn lossless(bench: &Bench) -> Class {
     bench.setup.device.lossless.iter().next().unwrap_or_default()
 }
@@ -161,11 +167,11 @@ impl Expected {
     }
 }
 
-/// Sends a frame that must not pause `stream`, and fails the case unless frames of the stream still arrive.
+/// Sends a frame that must pause no stream, and fails the case unless frames of each stream still arrive.
 pub(super) fn has_no_effect(
     bench: &mut Bench,
     judgement: &mut Judgement,
-    (class, stream): (Class, StreamId),
+    streams: &Streams,
     bytes: &[u8],
     what: &str,
 ) -> Result<(), Void> {
@@ -175,10 +181,12 @@ pub(super) fn has_no_effect(
     bench.run_for(time)?;
     let from = sent.latest.after(response_limit(bench));
     let end = sent.earliest.after(time);
-    let frames = between(bench, stream, from, end).len();
     bench.require_heartbeat(from, end)?;
-    judgement.measure(&format!("frames of class {class} after {what}"), frames as f64, "frames");
-    judgement.require_in_time(frames > 0, || format!("{what} paused class {class}"));
+    for (class, stream) in &streams.of {
+        let frames = between(bench, *stream, from, end).len();
+        judgement.measure(&format!("frames of class {class} after {what}"), frames as f64, "frames");
+        judgement.require_in_time(frames > 0, || format!("{what} paused class {class}"));
+    }
     bench.resume(TO, ClassSet::ALL);
     bench.run_for(BEFORE)
 }

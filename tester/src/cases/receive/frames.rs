@@ -1,8 +1,8 @@
-use xoff_wire::units::{Class, Nanos, Quanta};
+use xoff_wire::units::{Nanos, Quanta};
 use xoff_wire::{MacControl, mac_control};
 
 use crate::bench::{Bench, Void};
-use crate::cases::streams::{Expected, QUANTA_MAX, Streams, TO, has_no_effect};
+use crate::cases::streams::{Expected, QUANTA_MAX, Streams, TO, has_no_effect, lossless, markable};
 use crate::judgement::Judgement;
 
 const OPCODE: usize = 14;
@@ -16,12 +16,13 @@ type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
 
 /// Fails the case if changed PFC frames for the lowest lossless class pause anything.
 fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let class = lossless(bench);
+    let streams = Streams::start(bench, [class])?;
     let mut judgement = Judgement::new();
     for (what, change) in variants {
         let mut bytes = bench.pfc(TO, &[(class, QUANTA_MAX)]);
         change(&mut bytes);
-        has_no_effect(bench, &mut judgement, (class, stream), &bytes, what)?;
+        has_no_effect(bench, &mut judgement, &streams, &bytes, what)?;
     }
     Ok(judgement)
 }
@@ -74,7 +75,7 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
     // Cut the frame before the class's pause time. On the line, zeros pad the frame: they are a pause time of zero, so the frame must
     // pause nothing.
-    let class = crate::cases::streams::lossless(bench);
+    let class = lossless(bench);
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])
 }
@@ -91,25 +92,29 @@ pub(super) fn empty_vector(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let obeys = bench.setup.device.obeys;
-    let lossy = Class::ALL.into_iter().filter(|class| !obeys.contains(*class));
-    let lossy: Vec<_> = lossy.filter(|class| bench.setup.mark(*class).is_some()).collect();
-    let Some(&class) = lossy.first() else {
+    let times: Vec<_> = markable(bench)
+        .iter()
+        .filter(|class| !obeys.contains(*class))
+        .map(|class| (class, QUANTA_MAX))
+        .collect();
+    if times.is_empty() {
         return Err(Void::NotPossible(
             "by the setup file, all frames have classes that obey PFC (`obeys`); the case needs another class".into(),
         ));
-    };
-    let stream = Streams::start(bench, [class])?.stream(class);
+    }
+    let streams = Streams::start(bench, times.iter().map(|(class, _)| *class))?;
     let mut judgement = Judgement::new();
-    let bytes = bench.pfc(TO, &[(class, QUANTA_MAX)]);
-    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "PFC for a class without PFC")?;
+    let bytes = bench.pfc(TO, &times);
+    has_no_effect(bench, &mut judgement, &streams, &bytes, "PFC for classes without PFC")?;
     Ok(judgement)
 }
 
 pub(super) fn pause_802_3x(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let class = lossless(bench);
+    let streams = Streams::start(bench, [class])?;
     let bytes = MacControl::Pause(Quanta(QUANTA_MAX)).encode(bench.port(TO).mac());
     let mut judgement = Judgement::new();
-    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "an 802.3x PAUSE")?;
+    has_no_effect(bench, &mut judgement, &streams, &bytes, "an 802.3x PAUSE")?;
     Ok(judgement)
 }
 
@@ -126,7 +131,7 @@ pub(super) fn dirty_padding(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn not_relayed(bench: &mut Bench) -> Result<Judgement, Void> {
-    let class = crate::cases::streams::lossless(bench);
+    let class = lossless(bench);
     let mac = bench.port(TO).mac();
     let pause = MacControl::Pause(Quanta(1)).encode(mac).to_vec();
     let pfc = bench.pfc(TO, &[(class, 1)]);

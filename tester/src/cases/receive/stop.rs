@@ -1,26 +1,26 @@
-use xoff_wire::units::{ClassSet, Nanos};
+use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, Moment, Void};
 use crate::cases::streams::{
-    AFTER, Expected, PATIENCE, QUANTA_MAX, Streams, TO, between, first_after, last_before, lossless,
-    markable, micros, require_long_enough, response_limit,
+    AFTER, BEFORE, Expected, PATIENCE, QUANTA_MAX, Streams, TO, between, first_after, last_before, markable,
+    micros, obeying, require_long_enough, response_limit,
 };
 use crate::judgement::Judgement;
 
-/// Pauses the lowest lossless class for 65,535 quanta, and waits some eighths of that time, but at least twice the response time. Returns
-/// the time of the XOFF, and the time until which no frame may arrive.
-fn long_pause(bench: &mut Bench, eighths: u64) -> Result<(Moment, Nanos), Void> {
+/// Pauses a class for 65,535 quanta, and waits some eighths of that time. Returns the time of the XOFF, and the time until which no frame
+/// may arrive.
+fn long_pause(bench: &mut Bench, class: Class, eighths: u64) -> Result<(Moment, Nanos), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;
-    let sent = bench.pause(TO, &[(lossless(bench), QUANTA_MAX)]);
+    let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
     bench.run_for(Nanos((time.0 * eighths / 8).max(response_limit(bench).0 * 2)))?;
     Ok((sent, sent.earliest.after(time).min(bench.now())))
 }
 
 pub(super) fn stops_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
-    // A longer stream could overflow the device's buffer. Whether the device prevents this is examined by `send.before-loss`.
-    let (sent, end) = long_pause(bench, 1)?;
+    // A longer stream could overflow the buffer, which `send.before-loss` examines.
+    let (sent, end) = long_pause(bench, class, 1)?;
     let limit = response_limit(bench);
     bench.stop(stream);
     let late = between(bench, stream, sent.latest.after(limit), end);
@@ -46,24 +46,27 @@ pub(super) fn stops_class(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
-    let class = lossless(bench);
     let streams = Streams::start(bench, markable(bench).iter())?;
     if streams.of.len() < 2 {
         return Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into()));
     }
-    let (sent, end) = long_pause(bench, 6)?;
-    let from = sent.latest.after(response_limit(bench));
     let mut judgement = Judgement::new();
-    for (other, stream) in streams.of.iter().filter(|(other, _)| *other != class) {
-        let frames = between(bench, *stream, from, end).len();
-        judgement.measure(
-            &format!("frames of class {other} while class {class} is paused"),
-            frames as f64,
-            "frames",
-        );
-        judgement.require_in_time(frames > 0, || {
-            format!("class {other} also stopped when class {class} was paused")
-        });
+    for class in obeying(bench) {
+        let (sent, end) = long_pause(bench, class, 6)?;
+        let from = sent.latest.after(response_limit(bench));
+        for (other, stream) in streams.of.iter().filter(|(other, _)| *other != class) {
+            let frames = between(bench, *stream, from, end).len();
+            judgement.measure(
+                &format!("frames of class {other} while class {class} is paused"),
+                frames as f64,
+                "frames",
+            );
+            judgement.require_in_time(frames > 0, || {
+                format!("class {other} also stopped when class {class} was paused")
+            });
+        }
+        bench.resume(TO, ClassSet::ALL);
+        bench.run_for(BEFORE)?;
     }
     Ok(judgement)
 }

@@ -2,8 +2,8 @@ use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, Void};
 use crate::cases::streams::{
-    Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, markable, micros, require_long_enough,
-    response_limit,
+    Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, lossless, micros, obeying,
+    require_long_enough, response_limit,
 };
 use crate::judgement::Judgement;
 
@@ -66,12 +66,6 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the classes that obey PFC and to which the setup file's maps can assign a frame.
-fn obeying(bench: &Bench) -> Vec<Class> {
-    let markable = markable(bench);
-    bench.setup.device.obeys.iter().filter(|class| markable.contains(*class)).collect()
-}
-
 pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
     let classes = obeying(bench);
     if classes.len() < 2 {
@@ -96,10 +90,11 @@ pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let class = lossless(bench);
+    let streams = Streams::start(bench, [class])?;
     let mut judgement = Judgement::new();
     let bytes = bench.pfc(TO, &[(class, 0)]);
-    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "a pause time of zero")?;
+    has_no_effect(bench, &mut judgement, &streams, &bytes, "a pause time of zero")?;
     Ok(judgement)
 }
 

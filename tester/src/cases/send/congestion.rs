@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
 use crate::cases::complete::require_complete;
-use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
+use crate::cases::streams::{FROM, TO, markable, start_heartbeat};
 use crate::judgement::Judgement;
 
 /// Maximum wait for an XOFF, and maximum pause by port 2.
@@ -14,7 +14,7 @@ const LIMIT: Nanos = Nanos::from_secs(3);
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
 const SIZE: u32 = 1_000;
 
-/// Stream of the lowest lossless class that congests the device.
+/// Stream of a class that congests the device.
 pub(super) struct Congestion {
     /// Port whose frames wait in the device, and which the device must pause.
     pub sender: usize,
@@ -46,8 +46,7 @@ pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Re
 }
 
 impl Congestion {
-    pub(super) fn begin(bench: &mut Bench) -> Result<Congestion, Void> {
-        let class = lossless(bench);
+    pub(super) fn begin(bench: &mut Bench, class: Class) -> Result<Congestion, Void> {
         if bench.examines_nic() {
             let stream = flood(bench, class, SIZE)?;
             let is_paused = await_pause(bench, class, 0)?;
@@ -76,7 +75,8 @@ impl Congestion {
     /// Fails the case if a frame was lost, except behind a NIC: its host may drop frames that no program reads.
     pub(super) fn require_complete(&self, bench: &Bench, judgement: &mut Judgement) {
         if !bench.examines_nic() {
-            require_complete(bench, judgement, &[self.stream], "the congested class");
+            let what = format!("the congested class {}", self.class);
+            require_complete(bench, judgement, &[self.stream], &what);
         }
     }
 
@@ -85,6 +85,11 @@ impl Congestion {
         self.relieve(bench);
         bench.run_until(LIMIT, |bench| bench.missing(self.stream) == 0).map(drop)
     }
+}
+
+/// Returns the lossless classes that the setup file's maps can give a frame.
+pub(super) fn all_lossless(bench: &Bench) -> ClassSet {
+    ClassSet(bench.setup.device.lossless.0 & markable(bench).0)
 }
 
 pub(super) fn xoffs(bench: &Bench, port: usize, class: Class) -> impl Iterator<Item = &ControlFrame> {

@@ -2,6 +2,7 @@ use xoff_wire::mac_control::{DESTINATION, LEN};
 
 use super::congestion::Congestion;
 use crate::bench::{Bench, ControlFrame, Void};
+use crate::cases::streams::lossless;
 use crate::judgement::Judgement;
 use crate::setup::PortKind;
 
@@ -12,7 +13,7 @@ fn judge_frames(
     bench: &mut Bench,
     fault: impl Fn(&Bench, &ControlFrame) -> Option<String>,
 ) -> Result<Judgement, Void> {
-    let congestion = Congestion::begin(bench)?;
+    let congestion = Congestion::begin(bench, lossless(bench))?;
     congestion.end(bench)?;
     let frames = bench.controls(congestion.sender);
     let mut judgement = Judgement::new();

@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, ClassSet, Nanos};
 
-use super::congestion::{Congestion, paused_classes};
+use super::congestion::{Congestion, all_lossless, paused_classes};
 use crate::bench::{Bench, Flow, Void};
 use crate::cases::streams::{FROM, TO, lossless, markable, start_heartbeat};
 use crate::judgement::Judgement;
@@ -22,8 +22,7 @@ pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let Some(lossy) = classes.iter().find(|class| !allowed.contains(*class)) else {
         return Err(Void::NotPossible("the setup file's maps give no frame a lossy class".into()));
     };
-    // A device may ignore pauses of a lossy class, so a pause cannot congest the class. Instead, two ports send more than the line of port
-    // 2 carries.
+    // The device may ignore pauses of a lossy class, so two ports send more than the line of port 2 carries.
     let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).take(2).collect();
     let share = bench.port(TO).speed().bits_per_second() * 3 / 4;
     start_heartbeat(bench)?;
@@ -49,20 +48,22 @@ pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
-    let class = lossless(bench);
-    let free = markable(bench).iter().find(|other| *other != class);
-    let free = free.ok_or_else(|| {
-        Void::NotPossible("the setup file's maps use only one class; the case needs two".into())
-    })?;
-    let slow = BitRate::from_mbps(5);
-    let (from, to) = if bench.examines_nic() { (TO, FROM) } else { (FROM, TO) };
-    bench.stream(Flow::new(from, to, free).rate(slow))?;
-    let congestion = Congestion::begin(bench)?;
-    bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
-    require_only(bench, &mut judgement, congestion.sender, [class].into_iter().collect());
-    if !congestion.is_paused {
-        judgement.cannot_tell("the device sent no XOFF");
+    for class in all_lossless(bench).iter() {
+        let free = markable(bench).iter().find(|other| *other != class);
+        let free = free.ok_or_else(|| {
+            Void::NotPossible("the setup file's maps use only one class; the case needs two".into())
+        })?;
+        bench.begin_case()?;
+        let slow = BitRate::from_mbps(5);
+        let (from, to) = if bench.examines_nic() { (TO, FROM) } else { (FROM, TO) };
+        bench.stream(Flow::new(from, to, free).rate(slow))?;
+        let congestion = Congestion::begin(bench, class)?;
+        bench.run_for(CONGESTED)?;
+        require_only(bench, &mut judgement, congestion.sender, [class].into_iter().collect());
+        if !congestion.is_paused {
+            judgement.cannot_tell("the device sent no XOFF");
+        }
     }
     Ok(judgement)
 }
@@ -77,7 +78,7 @@ pub(super) fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
     (0..bench.ports().len()).for_each(|port| require_only(bench, &mut judgement, port, ClassSet::NONE));
-    let congestion = Congestion::begin(bench)?;
+    let congestion = Congestion::begin(bench, lossless(bench))?;
     bench.run_for(CONGESTED)?;
     let others = (0..bench.ports().len()).filter(|port| *port != FROM);
     others.for_each(|port| require_only(bench, &mut judgement, port, ClassSet::NONE));

@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Nanos};
 
-use super::congestion::{Congestion, xoffs};
+use super::congestion::{Congestion, all_lossless, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
 use crate::cases::complete::require_complete;
 use crate::cases::streams::{TO, lossless, micros, response_limit, start_heartbeat};
@@ -12,15 +12,23 @@ const INCAST: Nanos = Nanos::from_millis(300);
 const DRAIN: Nanos = Nanos::from_secs(3);
 
 pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
-    let congestion = Congestion::begin(bench)?;
-    bench.run_for(CONGESTED)?;
-    let waiting = bench.missing(congestion.stream);
-    congestion.end(bench)?;
     let mut judgement = Judgement::new();
-    judgement.measure("frames in the device while it was congested", waiting as f64, "frames");
-    congestion.require_complete(bench, &mut judgement);
-    if !congestion.is_paused {
-        judgement.cannot_tell(format!("{waiting} frames fit into the device without an XOFF"));
+    for class in all_lossless(bench).iter() {
+        let congestion = Congestion::begin(bench, class)?;
+        bench.run_for(CONGESTED)?;
+        let waiting = bench.missing(congestion.stream);
+        congestion.end(bench)?;
+        judgement.measure(
+            &format!("frames in the device while it was congested by class {class}"),
+            waiting as f64,
+            "frames",
+        );
+        congestion.require_complete(bench, &mut judgement);
+        if !congestion.is_paused {
+            judgement.cannot_tell(format!(
+                "{waiting} frames of class {class} fit into the device without an XOFF"
+            ));
+        }
     }
     Ok(judgement)
 }
@@ -61,7 +69,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
-    let congestion = Congestion::begin(bench)?;
+    let congestion = Congestion::begin(bench, lossless(bench))?;
     let (sender, class) = (congestion.sender, congestion.class);
     let speed = bench.port(sender).speed();
     let first = xoffs(bench, sender, class).next().and_then(|frame| frame.time(class));
@@ -100,7 +108,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
-    let congestion = Congestion::begin(bench)?;
+    let congestion = Congestion::begin(bench, lossless(bench))?;
     let (sender, class) = (congestion.sender, congestion.class);
     if !congestion.is_paused {
         return Err(Void::NotPossible("the device sent no XOFF; see case send.before-loss".into()));
