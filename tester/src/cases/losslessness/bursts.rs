@@ -18,7 +18,7 @@ fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judge
     start_heartbeat(bench)?;
     let mut judgement = Judgement::new();
     for size in sizes {
-        let rate = share(bench, 10, 1, size);
+        let rate = share(bench, 50, 1, size);
         let flow = Flow::new(FROM, TO, class).size(size).rate(rate);
         let stream = send_all(bench, flow, FRAMES_OF_SIZE)?;
         drain(bench, &[stream])?;

@@ -4,7 +4,7 @@
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
-use crate::cases::complete::require_complete;
+use crate::cases::complete::{drain, require_complete};
 use crate::cases::streams::{FROM, TO, markable, start_heartbeat};
 use crate::judgement::Judgement;
 
@@ -83,7 +83,7 @@ impl Congestion {
     pub(super) fn end(&self, bench: &mut Bench) -> Result<(), Void> {
         bench.stop(self.stream);
         self.relieve(bench);
-        bench.run_until(LIMIT, |bench| bench.missing(self.stream) == 0).map(drop)
+        drain(bench, &[self.stream])
     }
 }
 

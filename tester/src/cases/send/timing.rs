@@ -2,14 +2,13 @@ use xoff_wire::units::{BitRate, Nanos};
 
 use super::congestion::{Congestion, all_lossless, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
-use crate::cases::complete::require_complete;
+use crate::cases::complete::{DRAIN, drain, require_complete};
 use crate::cases::streams::{TO, lossless, micros, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 
 const CONGESTED: Nanos = Nanos::from_millis(50);
 const REFRESH_MAX: Nanos = Nanos::from_millis(1_500);
 const INCAST: Nanos = Nanos::from_millis(300);
-const DRAIN: Nanos = Nanos::from_secs(3);
 
 pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
@@ -51,7 +50,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.run_for(INCAST)?;
     bench.stop_all();
     let took = bench.now().since(begin);
-    bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0))?;
+    drain(bench, &streams)?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &streams, "the incast");
     let bytes: u64 = streams.iter().map(|stream| bench.tally(*stream).line_bytes.0).sum();
@@ -117,8 +116,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.stop(congestion.stream);
     let released = congestion.relieve(bench);
     let limit = response_limit(bench);
-    let is_over = |bench: &Bench| bench.missing(congestion.stream) == 0;
-    bench.run_until(DRAIN, is_over)?;
+    drain(bench, &[congestion.stream])?;
     let xons = |bench: &Bench| {
         let is_xon = |frame: &&ControlFrame| frame.is_xon(class);
         bench
