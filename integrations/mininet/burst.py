@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""An example: four senders burst into one receiver over a lossless class, and every datagram arrives.
+"""Example: four hosts send to one host at once in a lossless class, and every datagram arrives.
 
 sudo XOFF=target/release/xoff python3 integrations/mininet/burst.py
 """
@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from xoff_mininet import XoffNet
 
 SENDERS, DATAGRAMS = 4, 4000
-# DSCP 24 is class 3, which is lossless unless a switch is told otherwise: its IP header has 24 << 2.
+# DSCP 24 (TOS byte 24 << 2): class 3, which is lossless by default.
 SEND = """
 import socket, sys
 out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -40,8 +40,8 @@ print(len(seen))
 
 
 def burst(net):
-    """Sends, and returns how many datagrams were sent and how many of them arrived."""
-    # While a kernel asks for an address it drops what is sent there beyond a queue of its own (`unres_qlen_bytes`).
+    """Runs the incast, and returns the numbers of sent and received datagrams."""
+    # Avoid address resolution, during which a kernel queues only few packets (`unres_qlen_bytes`) and drops others.
     net.staticArp()
     *senders, receiver = net.hosts
     total = len(senders) * DATAGRAMS
@@ -49,8 +49,8 @@ def burst(net):
     assert sink.stdout.readline() == b"bound\n"
     sources = [host.popen(["python3", "-c", SEND, receiver.IP(), str(DATAGRAMS)]) for host in senders]
     for source in sources:
-        _, said = source.communicate()
-        assert source.returncode == 0, said.decode()
+        _, errors = source.communicate()
+        assert source.returncode == 0, errors.decode()
     return total, int(sink.communicate()[0])
 
 

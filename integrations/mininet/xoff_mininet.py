@@ -13,8 +13,9 @@ or, without a script:
 
     mn --custom xoff_mininet.py --switch xoff --host xoff --link xoff --controller none --test pingall
 
-A switch is `xoff run` in a namespace of its own, a host has `xoff nic` beside its stack, and a link has a speed that both
-ends know. The binary is `xoff` of the PATH, or what the environment has as XOFF. See docs/integrations.md.
+Each switch is an `xoff run` in a namespace of its own, and each host runs `xoff nic`, which makes its kernel obey
+pauses. A link has a speed, which is set at both ends. The environment variable XOFF is the path of the binary; default:
+`xoff` on the PATH. See docs/integrations.md.
 """
 
 import json
@@ -32,25 +33,25 @@ from mininet.node import Host, Switch
 
 SPEED_MBPS = 100.0
 MTU = 1500
-# Longer than anything here takes on a machine that has other things to do.
+# Maximum wait for a program, longer than it takes on a busy machine.
 PATIENCE_S = 30.0
 
 
 class XoffError(Exception):
-    """Something that cannot be made as it was asked for."""
+    """A network element that cannot be created, or a program of it that failed."""
 
 
 def xoff():
-    """The program."""
+    """Returns the path of the binary."""
     name = os.environ.get("XOFF", "xoff")
     found = shutil.which(name)
     if found is None:
-        raise XoffError(f"there is no program {name!r}: put xoff on the PATH, or its path into XOFF")
+        raise XoffError(f"program {name!r} not found: put xoff on the PATH, or set XOFF to its path")
     return os.path.abspath(found)
 
 
 def toml(table, path=""):
-    """A table of plain values, lists and tables as TOML; a list of tables is one with two brackets."""
+    """Formats a table of values, lists and tables as TOML. A list of tables becomes an array of tables (`[[name]]`)."""
     plain, below = [], []
     for key, value in table.items():
         name = f"{path}.{key}" if path else str(key)
@@ -64,7 +65,7 @@ def toml(table, path=""):
 
 
 class Program:
-    """A long-running command of xoff at a node. It ends with this process, however that ends."""
+    """A long-running command of xoff at a node. It ends when this process ends, even if that is killed."""
 
     def __init__(self, node, arguments, log, ready):
         self.name, self.log = f"{node.name}: xoff {arguments[0]}", log
@@ -75,21 +76,21 @@ class Program:
         deadline = time.monotonic() + PATIENCE_S
         while not ready():
             if self.process.poll() is not None:
-                raise XoffError(f"{self.name} ended with {self.process.returncode}:\n{self.said()}")
+                raise XoffError(f"{self.name} ended with {self.process.returncode}:\n{self.output()}")
             if time.monotonic() > deadline:
                 self.stop()
-                raise XoffError(f"{self.name} is not ready after {PATIENCE_S:.0f} s:\n{self.said()}")
+                raise XoffError(f"{self.name} is not ready after {PATIENCE_S:.0f} s:\n{self.output()}")
             time.sleep(0.02)
 
     def running(self):
         return self.process.poll() is None
 
-    def said(self):
+    def output(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return log.read().strip()
 
     def stop(self):
-        """Asks it to end, and returns its exit code."""
+        """Terminates the program, and returns its exit code."""
         if self.running():
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -100,10 +101,13 @@ class Program:
 
 
 def ip(node, *arguments):
-    """`ip` at a node; an error is one."""
-    _, said, code = node.pexec(["ip", *arguments])
+    """Runs `ip` at a node.
+
+    Raises XoffError if it fails.
+    """
+    _, message, code = node.pexec(["ip", *arguments])
     if code != 0:
-        raise XoffError(f"{node.name}: ip {' '.join(arguments)}: {said.strip()}")
+        raise XoffError(f"{node.name}: ip {' '.join(arguments)}: {message.strip()}")
 
 
 class XoffIntf(Intf):
@@ -113,34 +117,34 @@ class XoffIntf(Intf):
         result = Intf.config(self, **params)
         ip(self.node, "link", "set", self.name, "mtu", str(mtu))
         if not isinstance(self.node, Switch):
-            # A veth leaves checksums and long frames to hardware that is not there; a switch forwards frames as they are.
+            # A veth sends frames without checksums and unsegmented, and the switch would forward these unchanged.
             self.node.pexec(["ethtool", "-K", self.name, "tx", "off", "tso", "off", "gro", "on"])
         return result
 
     def delete(self):
-        # A wire has two ends: a host that is deleted takes this way.
+        # Mininet calls this for the interfaces of a deleted host; the other end of the link must go, too.
         if self.link:
             self.link.delete()
 
 
 class XoffLink(Link):
-    """A wire with a speed, which the switch's port and the host's agent know.
+    """A link with a speed, which is set at the switch's port and the host's agent.
 
-    bw: Mbit/s (100 unless given); mtu: payload bytes of the longest frame; port: more keys of the switch's `[[port]]`.
+    bw: Mb/s (default 100); mtu: maximum payload of a frame in bytes; port: more keys of the switch's `[[port]]`.
     """
 
     def __init__(self, node1, node2, bw=None, mtu=MTU, port=None, **params):
         for name in ("delay", "jitter", "loss", "max_queue_size", "use_tbf", "use_hfsc", "enable_ecn", "enable_red"):
             if params.pop(name, None):
                 raise XoffError(
-                    f"{node1}-{node2}: {name}: a lossless wire has a speed (bw) and an MTU (mtu) only. Queueing disciplines "
-                    "such as netem act in a kernel that this wire does not pass: at the switch frames leave by AF_XDP, and "
-                    "at a host `xoff nic` is the queueing discipline. Leave it out; a switch has `pipeline.delay`, `ecn_min`, "
-                    "`egress_max` (XoffSwitch config=)"
+                    f"{node1}-{node2}: {name} is not supported: a lossless link has only a speed (bw) and an MTU (mtu). Queueing "
+                    "disciplines such as netem have no effect here, because the switch sends by AF_XDP, and at a host `xoff nic` "
+                    "is the queueing discipline. Remove it, or use `pipeline.delay`, `ecn_min` or `egress_max` of the switch "
+                    "(XoffSwitch config=)"
                 )
         self.speed = round((SPEED_MBPS if bw is None else float(bw)) * 1e6)
         if self.speed < 1_000_000:
-            raise XoffError(f"{node1}-{node2}: bw={bw}: xoff takes lines of 1 Mbit/s and more")
+            raise XoffError(f"{node1}-{node2}: bw={bw} is too slow: a link needs at least 1 Mb/s")
         self.mtu, self.port_keys = mtu, dict(port or {})
         self.nodes, self.deleted = (node1, node2), False
         self._parked = None
@@ -149,11 +153,11 @@ class XoffLink(Link):
         Link.__init__(self, node1, node2, **params)
         for node in self.nodes:
             if isinstance(node, XoffSwitch):
-                node.wired(self)
+                node.link_added(self)
         if any(switch.running() for switch in self.switches()):
             for end in self.ends():
                 if isinstance(end.node, XoffHost):
-                    end.node.protect(end)
+                    end.node.start_agent(end)
 
     def switches(self):
         return [node for node in self.nodes if isinstance(node, XoffSwitch)]
@@ -162,7 +166,7 @@ class XoffLink(Link):
         return [end for end in (getattr(self, "intf1", None), getattr(self, "intf2", None)) if end]
 
     def _take_parked(self, params):
-        """A running switch has ports that lead nowhere yet: one of this wire's speed and MTU, if it has one."""
+        """Takes an unused port of a running switch with the link's speed and MTU, if there is one."""
         for at, (switch, other) in enumerate((self.nodes, self.nodes[::-1])):
             if (
                 isinstance(switch, XoffSwitch)
@@ -186,14 +190,14 @@ class XoffLink(Link):
         return None
 
     def delete(self):
-        """Takes the wire away. A running switch keeps its port, and the wire behind it for the next one."""
+        """Removes the link. A running switch keeps its port and veth pair for a later link."""
         if self.deleted:
             return
         self.deleted = True
         ends = self.ends()
         for end in ends:
             if isinstance(end.node, XoffHost):
-                end.node.release(end)
+                end.node.stop_agent(end)
         switches = [switch for switch in self.switches() if switch.running()]
         if len(switches) == 1 and len(self.switches()) == 1:
             port = next(end for end in ends if end.node is switches[0])
@@ -201,7 +205,7 @@ class XoffLink(Link):
             switches[0].park(port, host)
             again = []
         else:
-            # A port without a device is a fault of a switch, and what it counted there is gone.
+            # A running switch whose port loses its device reports a failure, and the counters of the device are lost.
             again = switches
             for switch in again:
                 warn(f"*** {switch.name} is restarted without {self}: {RESTART}\n")
@@ -214,28 +218,28 @@ class XoffLink(Link):
             switch.launch()
 
     def stop(self):
-        # While a switch still runs, a device that goes is a fault.
+        # Stop the switches first, because they report removed devices as failures.
         for switch in self.switches():
             switch.halt()
         self.delete()
 
 
 RESTART = (
-    "what is inside of it and what comes meanwhile is lost, lossless or not, and it learns addresses anew; what "
-    "its account says so far is kept (`verdicts`)"
+    "frames inside it and those that arrive meanwhile are lost, also lossless ones, and it must learn addresses again; "
+    "its verdict so far is kept (`verdicts`)"
 )
 
 
 def parked(port):
-    """The name of the end that leads nowhere yet."""
+    """Returns the name of the other end of an unused port's veth pair."""
     return f"{port}p"
 
 
 class XoffSwitch(Switch):
     """`xoff run` in a namespace of its own.
 
-    config: more of its configuration, a table of tables such as {'class': {3: {'xoff': '200KB'}}}.
-    spare: ports that lead nowhere when it starts, for hosts that come later; spare_bw: their speed in Mbit/s.
+    config: more keys of its configuration, as tables, such as {'class': {3: {'xoff': '200KB'}}}.
+    spare: number of unused ports at start, for hosts that are added later; spare_bw: their speed in Mb/s.
     """
 
     def __init__(self, name, config=None, spare=2, spare_bw=SPEED_MBPS, dpid=None, **params):
@@ -244,7 +248,7 @@ class XoffSwitch(Switch):
         self.controlIntf = None
         self.more, self.spare, self.spare_speed = dict(config or {}), spare, round(spare_bw * 1e6)
         self.program, self.codes = None, []
-        # Ports that lead nowhere, and those that the running switch knows: number, speed and MTU.
+        # Speed and MTU by port number: of unused ports, and of all ports of the running switch.
         self.parked, self.known = {}, {}
         self.directory = tempfile.mkdtemp(prefix=f"xoff-{name}-")
 
@@ -275,7 +279,7 @@ class XoffSwitch(Switch):
         self.launch()
 
     def configuration(self):
-        """What it is told."""
+        """Returns the switch's configuration as TOML."""
         tables = {name: value for name, value in self.more.items() if name != "port"}
         tables["switch"] = {"name": self.name, **tables.get("switch", {})}
         ports = []
@@ -287,7 +291,7 @@ class XoffSwitch(Switch):
                 link = self.intfs[number].link
                 if not isinstance(link, XoffLink):
                     raise XoffError(
-                        f"{name}: ports of xoff need an XoffLink: addLink(.., cls=XoffLink), or Mininet(link=XoffLink)"
+                        f"{name}: a port of xoff needs an XoffLink: addLink(.., cls=XoffLink), or Mininet(link=XoffLink)"
                     )
                 name, speed, mtu, keys = self.intfs[number].name, link.speed, link.mtu, link.port_keys
             ports.append({"name": name, "device": name, "speed": str(speed), "mtu": mtu, **keys})
@@ -305,28 +309,28 @@ class XoffSwitch(Switch):
         self.program = Program(self, ["run", file], log, ready)
 
     def status(self):
-        """What it says at /status."""
-        said, failed, code = self.pexec([xoff(), "status", "--json"])
+        """Returns the switch's status as parsed JSON."""
+        status, message, code = self.pexec([xoff(), "status", "--json"])
         if code != 0:
-            raise XoffError(f"{self.name}: {failed.strip()}")
-        return json.loads(said)
+            raise XoffError(f"{self.name}: {message.strip()}")
+        return json.loads(status)
 
     def halt(self):
-        """Ends it, and keeps its account."""
+        """Stops the switch, and keeps its exit code."""
         if self.program is None:
             return
         program, self.program = self.program, None
         code = program.stop()
         self.codes.append(code)
-        last = program.said().splitlines()[-1:]
+        last = program.output().splitlines()[-1:]
         (info if code == 0 else error)(f"{self.name}: exit code {code}: {''.join(last)}\n")
 
     def restart(self):
         self.halt()
         self.launch()
 
-    def wired(self, link):
-        """A wire has come. One that it has no port for is one for its next life."""
+    def link_added(self, link):
+        """Restarts the running switch if it has no port for a new link."""
         unknown = [end for end in link.ends() if end.node is self and self.ports[end] not in self.known]
         if self.running() and unknown:
             warn(
@@ -342,7 +346,7 @@ class XoffSwitch(Switch):
         return None
 
     def park(self, port, host):
-        """Takes the far end of a wire back, down, so that the port only loses its link."""
+        """Sets the host's end of a link down and takes it back, so that the port only loses its link."""
         number = self.ports[port]
         ip(host.node, "link", "set", host.name, "down")
         ip(host.node, "link", "set", host.name, "netns", str(self.pid), "name", parked(port.name))
@@ -362,10 +366,10 @@ class XoffSwitch(Switch):
 
 
 class XoffHost(Host):
-    """A host that obeys: `xoff nic` beside the kernel's stack, on each of its `XoffLink`s.
+    """A host that obeys pauses: an agent (`xoff nic`) runs on each of its `XoffLink`s.
 
-    nic: a table of what the agent is told beside device and speed, such as {'lossless': [3, 4]}; False: there is none, and
-    the host does not obey.
+    nic: more keys of the agent's configuration, such as {'lossless': [3, 4]}; False: no agent, so the host does not
+    obey.
     """
 
     def __init__(self, name, nic=True, **params):
@@ -376,11 +380,11 @@ class XoffHost(Host):
     def config(self, **params):
         result = Host.config(self, **params)
         for intf in self.intfList():
-            self.protect(intf)
+            self.start_agent(intf)
         return result
 
-    def protect(self, intf):
-        """Has an agent look after this device."""
+    def start_agent(self, intf):
+        """Starts an agent for an interface, and waits until it controls the interface."""
         if self.nic is False or intf in self.agents or not isinstance(intf.link, XoffLink):
             return
         keys = {"device": intf.name, "speed": str(intf.link.speed), "http": False, **self.nic}
@@ -388,35 +392,34 @@ class XoffHost(Host):
         with open(file, "w", encoding="utf-8") as out:
             out.write(toml({"nic": keys}))
         log = os.path.join(self.directory, f"{intf.name}.log")
-        # Whatever is logged: it looks after the device from when its queues stand there.
-        stands = lambda: QUEUES in self.pexec(["tc", "qdisc", "show", "dev", intf.name])[0]
-        self.agents[intf] = Program(self, ["nic", file], log, stands)
+        ready = lambda: QUEUES in self.pexec(["tc", "qdisc", "show", "dev", intf.name])[0]
+        self.agents[intf] = Program(self, ["nic", file], log, ready)
 
-    def release(self, intf):
+    def stop_agent(self, intf):
         agent = self.agents.pop(intf, None)
         if agent is not None and (code := agent.stop()) != 0:
-            error(f"{self.name}: `xoff nic` ended with {code}: {agent.said()}\n")
+            error(f"{self.name}: `xoff nic` ended with {code}: {agent.output()}\n")
 
     def terminate(self):
         for intf in list(self.agents):
-            self.release(intf)
+            self.stop_agent(intf)
         Host.terminate(self)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-# The handle of an agent's queues.
+# Handle of the queueing discipline that the agent installs.
 QUEUES = " 786e: "
 
 
 class XoffNet(Mininet):
-    """Mininet with these classes, and no controller."""
+    """Mininet with these classes as defaults, and without a controller."""
 
     def __init__(self, topo=None, switch=XoffSwitch, host=XoffHost, link=XoffLink, controller=None, **params):
         Mininet.__init__(self, topo, switch=switch, host=host, link=link, controller=controller, **params)
 
     def verdicts(self):
-        """Exit codes of switches that have ended: 0: nothing lossless was lost, 1: it was, 3: not proved; the first that
-        is not 0 where one was restarted."""
+        """Returns the exit code of each stopped switch: 0: no lossless frame was lost, 1: some were, 3: a loss cannot be
+        excluded. For a switch that was restarted, this is the first code that is not 0."""
         ended = [switch for switch in self.switches if isinstance(switch, XoffSwitch) and switch.codes]
         return {switch.name: next((code for code in switch.codes if code != 0), 0) for switch in ended}
 

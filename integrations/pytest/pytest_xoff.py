@@ -6,9 +6,10 @@
     def test_reaches(xoff_lab):
         assert "1 received" in xoff_lab.exec("h1", "ping", "-c1", "h2").stdout
 
-The file is looked for beside the test. The network is up when the test begins and is taken down after it; where it lost
-frames of a lossless class, or that cannot be known, the test fails. `@pytest.mark.xoff_lab("lab.toml", lossless=False)`
-leaves that to the test, which finds the account by `xoff_lab.down()`. The binary is `xoff` of the PATH, or XOFF.
+The file's path is relative to the test's directory. The network starts before the test and is removed after it. The
+test fails if a frame of a lossless class was lost, or if a loss cannot be excluded. With
+`@pytest.mark.xoff_lab("lab.toml", lossless=False)` it does not; the account that `xoff_lab.down()` returns has the
+losses. The environment variable XOFF is the path of the binary; default: `xoff` on the PATH.
 """
 
 import json
@@ -19,11 +20,11 @@ import pytest
 
 
 class LabError(Exception):
-    """A network, or a program in it, that did not do what it was to do."""
+    """A network that could not be started or stopped, or a program in it that failed."""
 
 
 class Lab:
-    """A network that is up."""
+    """A running network."""
 
     def __init__(self, file):
         self.name, self.account, self.code = None, None, None
@@ -40,27 +41,28 @@ class Lab:
         return done.stdout
 
     def command(self, node, *arguments):
-        """The words that run a program at a node, for `subprocess.Popen`, with `env()`."""
+        """Returns the command line that runs a program at a node, for `subprocess.Popen` with the environment `env()`."""
         return self._command("exec", node, "--", *map(str, arguments))
 
     def env(self):
         return {**os.environ, "XOFF_LAB": self.name}
 
     def exec(self, node, *arguments, check=True, **options):
-        """Runs a program at a node until it ends: `subprocess.run` with its output as text; `check`: it has to succeed."""
+        """Runs a program at a node and waits for its end, like `subprocess.run` with text output. `check`: it must
+        succeed."""
         options = {"capture_output": True, "text": True, **options}
         done = subprocess.run(self.command(node, *arguments), env=self.env(), **options, check=False)
         if check and done.returncode != 0:
-            said = "".join(filter(None, (done.stdout, done.stderr)))
-            raise LabError(f"{node}: {' '.join(map(str, arguments))} ended with {done.returncode}: {said.strip()}")
+            output = "".join(filter(None, (done.stdout, done.stderr)))
+            raise LabError(f"{node}: {' '.join(map(str, arguments))} ended with {done.returncode}: {output.strip()}")
         return done
 
     def popen(self, node, *arguments, **options):
-        """Starts a program at a node. What still runs when the network goes is ended with it."""
+        """Starts a program at a node. It is terminated when the network is removed."""
         return subprocess.Popen(self.command(node, *arguments), env=self.env(), **{"text": True, **options})
 
     def down(self):
-        """Takes the network down, and returns its account; its exit code is `code`: 0 where nothing lossless was lost."""
+        """Removes the network, and returns its account. Sets `code`, the exit code: 0 if no lossless frame was lost."""
         if self.account is None:
             done = subprocess.run(
                 self._command("down", "--json", "--lab", self.name), capture_output=True, text=True, check=False
@@ -76,16 +78,18 @@ class Lab:
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        "xoff_lab(file, lossless=True): the network of the fixture xoff_lab, and whether it has to lose nothing",
+        "xoff_lab(file, lossless=True): network file of the fixture xoff_lab; lossless: fail the test if a lossless frame was or may have been lost",
     )
 
 
 @pytest.fixture
 def xoff_lab(request):
-    """The network that the test's mark `xoff_lab` names."""
+    """Yields the network of the test's mark `xoff_lab`, and removes it after the test."""
     mark = request.node.get_closest_marker("xoff_lab")
     if mark is None or len(mark.args) != 1:
-        pytest.fail('the fixture xoff_lab needs a mark with its file: @pytest.mark.xoff_lab("lab.toml")', pytrace=False)
+        pytest.fail(
+            'the fixture xoff_lab needs a mark with a network file: @pytest.mark.xoff_lab("lab.toml")', pytrace=False
+        )
     lab = Lab(request.path.parent / mark.args[0])
     try:
         yield lab

@@ -32,4 +32,4 @@ at "$last" python3 "$directory/receiver.py" "$(echo "$senders" | wc -w)" > "$dir
 for _ in $(seq 200); do grep -q ready "$directory/ready" && break; sleep 0.05; done
 for host in $senders; do at "$host" python3 "$directory/sender.py" "$last" & done
 wait "$receiver"
-echo "incast into $last: every datagram came once and in order"
+echo "incast into $last: every datagram arrived once and in order"

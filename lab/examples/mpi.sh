@@ -14,9 +14,9 @@ for turn in range(20):
     comm.Alltoall(bytearray(b"".join(block(me, to) for to in range(ranks))), got)
     assert got == b"".join(block(of, me) for of in range(ranks)), "not what was sent"
 if me == 0:
-    print(f"mpi: {ranks} ranks have what the others sent")
+    print(f"mpi: {ranks} ranks received what the others sent")
 PYTHON
-# Stands where mpirun would use ssh.
+# Used by mpirun instead of ssh.
 # shellcheck disable=SC2016 # expanded by the shell of the written program
 printf '#!/bin/sh\nnode=$1; shift\nexec "$XOFF" lab exec "$node" -- sh -c "$*"\n' > "$directory/agent.sh"
 chmod +x "$directory/agent.sh"

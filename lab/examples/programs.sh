@@ -1,5 +1,5 @@
 #!/bin/sh
-# Programs as Debian has them, over the network that this runs in: what comes out is compared byte for byte.
+# Runs unmodified programs of Debian on the lab's hosts, and compares what they receive byte for byte.
 set -e
 at() { node=$1; shift; "$XOFF" lab exec "$node" -- "$@"; }
 wait_for() { for _ in $(seq 200); do "$@" >/dev/null 2>&1 && return; sleep 0.05; done; echo "no answer: $*" >&2; exit 1; }
@@ -12,7 +12,7 @@ wait_for at h2 curl -sf http://h1:8000/
 for host in h2 h3 h4; do at "$host" curl -sf -o "$host.file" http://h1:8000/file & pids="$pids $!"; done
 for pid in $pids; do wait "$pid"; done
 for host in h2 h3 h4; do cmp served/file "$host.file"; done
-echo "http: three downloads are the file"
+echo "http: three downloads equal the file"
 
 # Redis: two benchmarks at once, values of 4000 bytes.
 at h4 redis-server --bind 0.0.0.0 --protected-mode no --save '' --appendonly no --daemonize no >/dev/null 2>&1 &
@@ -22,9 +22,9 @@ for host in h1 h3; do at "$host" redis-benchmark -h h4 -n 2000 -c 20 -d 4000 -t 
 for pid in $pids; do wait "$pid"; done
 at h1 redis-cli -h h4 -x set whole < served/file >/dev/null
 at h2 redis-cli -h h4 --raw get whole | head -c 4000000 | cmp - served/file
-echo "redis: what was set is what was got"
+echo "redis: the value read equals the value set"
 
-# As soft-RoCE sends: numbered datagrams from three hosts into one, as fast as sockets take them, nothing sent twice.
+# UDP as with soft-RoCE: three hosts send numbered datagrams to one, as fast as sockets permit, without retransmission.
 cat > receiver.py <<'PYTHON'
 import hashlib, socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -35,7 +35,7 @@ came = {}
 while sum(map(len, came.values())) < 9000:
     data, (address, _) = s.recvfrom(2000)
     number = int.from_bytes(data[:4], "big")
-    assert data[4:] == hashlib.sha256(data[:4]).digest() * 32, "a datagram is not what was sent"
+    assert data[4:] == hashlib.sha256(data[:4]).digest() * 32, "a datagram has changed"
     came.setdefault(address, []).append(number)
 assert all(numbers == list(range(3000)) for numbers in came.values()), "lost, twice, or out of order"
 PYTHON
@@ -50,9 +50,9 @@ at h1 python3 receiver.py > received & receiver=$!
 wait_for grep ready received
 for host in h2 h3 h4; do at "$host" python3 sender.py & done
 wait "$receiver"
-echo "udp: 9000 datagrams came once and in order"
+echo "udp: 9000 datagrams arrived once and in order"
 
-# MPI: four ranks, each sends 100 KB to every other, twenty times.
+# MPI: each of four ranks sends 100 KB to each other rank, twenty times.
 cat > alltoall.py <<'PYTHON'
 import hashlib
 from mpi4py import MPI
@@ -66,11 +66,11 @@ for turn in range(20):
     comm.Alltoall(sent, got)
     assert got == b"".join(block(of, me, turn) for of in range(all_of)), "not what was sent"
 if me == 0:
-    print("mpi: four ranks have what the others sent")
+    print("mpi: four ranks received what the others sent")
 PYTHON
 cat > agent.sh <<'SHELL'
 #!/bin/sh
-# Where mpirun would use ssh.
+# Used by mpirun instead of ssh.
 node=$1; shift
 exec "$XOFF" lab exec "$node" -- sh -c "$*"
 SHELL

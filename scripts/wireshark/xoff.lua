@@ -1,10 +1,10 @@
--- Wireshark dissectors for what xoff puts on the wire and Wireshark does not know: CN-TAG and CNM
+-- Wireshark dissectors for formats that Wireshark lacks and xoff sends: CN-TAG and CNM
 -- (IEEE 802.1Qau) and the OFC and GFC extensions of PFC frames. See README.md for how to install it.
 
 local ETHERTYPES = { cn_tag = 0x22e9, cnm = 0x22e7, mac_control = 0x8808 }
 local by_ethertype = DissectorTable.get("ethertype")
 
--- CN-TAG: RPID, then the EtherType of what follows.
+-- CN-TAG: RPID, then the EtherType of the payload.
 
 local cn_tag = Proto("xoff_cntag", "Congestion Notification Tag (802.1Qau)")
 local tag = {
@@ -37,7 +37,7 @@ end
 
 by_ethertype:add(ETHERTYPES.cn_tag, cn_tag)
 
--- CNM: 24 bytes and up to 64 of the frame that it is about.
+-- CNM: 24 bytes, and up to 64 bytes of the frame that caused it.
 
 local cnm = Proto("xoff_cnm", "Congestion Notification Message (802.1Qau)")
 local message = {
@@ -64,7 +64,7 @@ cnm.experts = { cnm_malformed }
 local MSDU = 24
 local MSDU_MAX = 64
 
--- What is wrong with the PDU, or nil.
+-- Returns the error of the PDU, or nil.
 local function cnm_problem(buffer)
     if buffer:len() < MSDU then return "less than 24 bytes" end
     if buffer(0, 1):bitfield(0, 4) ~= 0 then return "a version other than 0" end
@@ -104,8 +104,8 @@ end
 
 by_ethertype:add(ETHERTYPES.cnm, cnm)
 
--- OFC: flows behind the time vector of a PFC frame. Wireshark's own dissector takes the frame up to
--- there, and this one what follows.
+-- OFC: flows after the time vector of a PFC frame. Wireshark's dissector reads the frame up to the
+-- time vector, this one the rest.
 
 local ofc = Proto("xoff_ofc", "Flow list of a PFC frame (OFC)")
 local OPERATIONS = { [1] = "pause these flows", [2] = "resume these flows" }
@@ -138,7 +138,7 @@ local ETHERTYPE_AT, PFC_OPCODE, LIST, FLOWS, FLOW_HEAD = 12, 0x0101, 34, 42, 6
 local VECTOR, TIMES = 17, 18
 local ADDRESS_LEN = { [0] = 6, [4] = 4, [6] = 16 }
 
--- Whether there is an extension with this magic behind the time vector.
+-- Returns whether an extension with this magic number follows the time vector.
 local function extends_pfc(buffer, magic)
     return buffer:len() >= LIST + 4
         and buffer(ETHERTYPE_AT, 2):uint() == ETHERTYPES.mac_control
@@ -152,7 +152,7 @@ local function add_addresses(flow, family, buffer, at, len)
     flow:add(list[kind .. "_destination"], buffer(at + len, len))
 end
 
--- Adds the flow at `at`; answers where the next one begins, or nil where it is cut off or unknown.
+-- Adds the flow at `at`. Returns the start of the next one, or nil if the flow is cut off or unknown.
 local function add_flow(subtree, buffer, at)
     if at + FLOW_HEAD > buffer:len() then return nil end
     local family = buffer(at, 1):uint()
@@ -171,7 +171,7 @@ local function add_flow(subtree, buffer, at)
     return at + FLOW_HEAD + 2 * len
 end
 
--- What is wrong with the head of the list, or nil.
+-- Returns the error of the list's header, or nil.
 local function list_problem(buffer)
     if buffer:len() < FLOWS then return "ends before its flows" end
     local operation, class = buffer(38, 1):uint(), buffer(39, 1):uint()
@@ -212,7 +212,7 @@ end
 
 register_postdissector(ofc)
 
--- GFC: rates of classes in the padding of a PFC frame that pauses none.
+-- GFC: rates of classes, in the padding of a PFC frame that pauses no class.
 
 local gfc = Proto("xoff_gfc", "Rates of a PFC frame (GFC)")
 local rate = {
@@ -230,7 +230,7 @@ gfc.experts = { gfc_malformed }
 
 local RATE_CLASSES, STEPS, RATE_TIME, RATES_END, STEP_MAX = 38, 40, 48, 50, 16
 
--- What is wrong with the rates, or nil.
+-- Returns the error of the rates, or nil.
 local function rates_problem(buffer)
     if buffer:len() < RATES_END then return "end before their time" end
     if buffer(VECTOR, 1):uint() ~= 0 then return "stand beside a pause" end

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ends what up.sh began: FRR's daemons and the switches by their process ids, then the namespaces.
+# Stops the fabric of up.sh: FRR's daemons and the switches by their process ids, then the namespaces.
 # shellcheck source=names.sh
 . "$(dirname "$0")/names.sh"
 pids() { for file in "$state"/*/*.pid; do [ -e "$file" ] && cat "$file"; done; }

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Two leaves, two spines and four hosts on one machine: a switch (xoff) and a kernel with FRR for each leaf and spine. As root.
-# down.sh ends it.
+# Starts two leaves, two spines and four hosts on one machine; each leaf and spine has a switch (xoff) and a kernel with FRR. Needs root.
+# down.sh stops them.
 #
 #   h1 --+        +-- spine1 --+        +-- h3
 #        +-- leaf1              leaf2 --+
-#   h2 --+        +-- spine2 --+        +-- h4 (MTU 1400, for path MTU discovery to find)
+#   h2 --+        +-- spine2 --+        +-- h4 (MTU 1400, to test path MTU discovery)
 #
-# Packages: frr, iproute2, ethtool. Of each router there are two namespaces: ls-leaf1-ports with its devices and its switch, ls-leaf1
-# with the kernel that decides, where the switch makes an interface for each port. A second fabric on the same machine takes another
-# PREFIX than ls-, for all three scripts.
+# Packages: frr, iproute2, ethtool. Each router has two namespaces: ls-leaf1-ports with its devices and its switch, and ls-leaf1 with the
+# kernel that makes routing decisions, where the switch creates an interface for each port. For a second fabric on the same machine, set
+# PREFIX to another value than ls- for all three scripts.
 set -eu
 # shellcheck source=names.sh
 . "$(dirname "$0")/names.sh"
-"$here/down.sh" # what an earlier one has left
+"$here/down.sh" # remove what an earlier fabric left
 
 for node in $hosts; do ip netns add "$prefix$node"; done
 for router in $routers; do ip netns add "$prefix$router"; ip netns add "$prefix$router-ports"; done
 for node in $routers $hosts; do at "$node" ip link set lo up; done
 
 for router in $routers; do
-  # It forwards, both families, and answers traceroute as often as asked. With several paths the way back may be another
-  # (rp_filter). A route whose link has no carrier is not used. IPv6 addresses stay when an interface goes down, as IPv4's do,
-  # and are used at once, without asking for a second whether somebody else has them.
+  # Forward IPv4 and IPv6, and answer traceroute without a rate limit. With several paths, replies may take another path (rp_filter). Use
+  # no route whose link has no carrier. Keep IPv6 addresses of an interface that goes down, as with IPv4, and use new ones at once, without
+  # duplicate address detection.
   at "$router" sysctl -qw \
     net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=1 \
     net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 \
@@ -35,7 +35,7 @@ for host in $hosts; do
   at "$host" sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0
 done
 
-# wire A B: a device named B at A's switch and one named A at B's; a host calls its own eth0.
+# wire A B: makes a link: device B at A's switch, and device A at B's switch, or eth0 at a host.
 wire() {
   local at_b="$1" in_b="$prefix$2-ports"
   case $2 in h*) at_b=eth0 in_b="$prefix$2" ;; esac
@@ -53,7 +53,7 @@ wire leaf2 h3
 wire leaf2 h4
 
 host() { # name, leaf, number of its network
-  # Frames have to be whole when they leave: a veth would put off checksums and segments.
+  # Send frames with checksums and without segmentation offload, which a veth would leave to the receiver.
   at "$1" ethtool -K eth0 tx off tso off > /dev/null
   at "$1" ip address add "10.$2.$3.2/24" dev eth0
   at "$1" ip address add "2001:db8:$2:$3::2/64" dev eth0
@@ -65,11 +65,11 @@ host h2 1 2
 host h3 2 3
 host h4 2 4
 
-# The switches. Each has its host interfaces made when it says that it runs.
+# Start the switches. A switch that prints "running" has made its host interfaces.
 for router in $routers; do
   mkdir -p "$state/$router"
-  : > "$state/$router/xoff.log" # nothing of an earlier one
-  # Names and sockets are those of this fabric.
+  : > "$state/$router/xoff.log" # without lines of an earlier run
+  # Use this fabric's namespaces and sockets.
   sed -e "s|\"ls-|\"$prefix|" -e "s|unix:/run/xoff/$router.sock|unix:$state/$router/xoff.sock|" "$here/$router.toml" > "$state/$router/xoff.toml"
   ip netns exec "$prefix$router-ports" "$xoff" run "$state/$router/xoff.toml" > "$state/$router/xoff.log" 2>&1 &
   echo $! > "$state/$router/xoff.pid"
@@ -84,12 +84,12 @@ done
 at leaf2 ip link set h4 mtu 1400
 at h4 ip link set eth0 mtu 1400
 
-# FRR's daemons, each with its directory, and what they are told.
+# Start and configure FRR's daemons.
 for router in $routers; do
   daemon "$router" zebra
   daemon "$router" bfdd
   daemon "$router" bgpd
   configure "$router"
 done
-echo "up: namespaces $prefix*; sockets and logs in $state; end it with $here/down.sh"
-echo "what a switch says of itself: xoff status --url unix:$state/leaf1/xoff.sock"
+echo "up: namespaces $prefix*; sockets and logs in $state; to stop the fabric: $here/down.sh"
+echo "status of a switch: xoff status --url unix:$state/leaf1/xoff.sock"

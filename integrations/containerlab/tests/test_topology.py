@@ -1,6 +1,6 @@
-"""The topology for containerlab is the network that `xoff lab` makes of lab.toml: the same nodes, wires, speeds, addresses.
+"""Tests that containerlab's topology equals the network of `xoff lab`: nodes, links, speeds and addresses.
 
-Containerlab is not run here: its file is read, and the other network is looked at.
+Containerlab is not run: its file is compared with the other network.
 """
 
 import json
@@ -38,13 +38,13 @@ def node_of(topology, name):
     return {**topology["defaults"], **topology["nodes"][name]}
 
 
-def wires(topology):
-    """Who is at the other end of each of the switch's interfaces."""
+def peers(topology):
+    """Returns the node and interface at the other end of each of the switch's interfaces."""
     ends = [[end.split(":") for end in link["endpoints"]] for link in topology["links"]]
     return {ours[1]: theirs for ours, theirs in ends if ours[0] == "s1"}
 
 
-def test_every_node_is_one_that_containerlab_can_start(topology):
+def test_containerlab_can_start_every_node(topology):
     names = {end.split(":")[0] for link in topology["links"] for end in link["endpoints"]}
     assert names == set(topology["nodes"])
     ends = [end for link in topology["links"] for end in link["endpoints"]]
@@ -54,17 +54,17 @@ def test_every_node_is_one_that_containerlab_can_start(topology):
         assert (node["kind"], node["image"]) == ("linux", "xoff:latest")
         for bind in node.get("binds", []):
             assert (HERE / bind.split(":")[0]).is_file(), bind
-        # What a container does is a command of this xoff.
+        # Containers run commands of xoff.
         command = re.search(r"exec xoff (\w+) (.*)\'", node["cmd"]).groups()
         assert command[0] == ("run" if name == "s1" else "nic")
-    # The switch waits for its last interface, and hosts for theirs.
+    # The switch must wait for its last interface.
     assert (
         topology["links"][-1]["endpoints"][0]
         == "s1:" + re.search(r"link show (\w+)", node_of(topology, "s1")["cmd"])[1]
     )
 
 
-def test_it_is_the_network_that_xoff_lab_makes(topology, lab):
+def test_topology_equals_the_network_of_xoff_lab(topology, lab):
     file = json.loads(run("check", "--elsewhere", "--json", HERE / "s1.toml"))
     status = json.loads(lab("s1", XOFF, "status", "--json"))
     ours = {port["name"]: (port["device"], port["speed_bits_per_second"]) for port in status["ports"]}
@@ -74,7 +74,7 @@ def test_it_is_the_network_that_xoff_lab_makes(topology, lab):
         [of["class"] for of in port["classes"] if of["lossless"]] for port in (file["ports"][0], status["ports"][0])
     ]
     assert lossless[0] == lossless[1] == [3]
-    links = wires(topology)
+    links = peers(topology)
     assert {port: node for port, (node, _) in links.items()} == {port: port for port in ours}
     for node, interface in links.values():
         host = node_of(topology, node)

@@ -1,4 +1,4 @@
-"""The step of the workflow that is about xoff does what it says, here as there."""
+"""Tests the steps of the example workflow that concern xoff."""
 
 import json
 import os
@@ -15,13 +15,13 @@ def steps():
     return yaml.safe_load((HERE / "lossless.yml").read_text())["jobs"]["test"]["steps"]
 
 
-def test_the_step_runs_and_leaves_an_account(tmp_path):
+def test_step_runs_and_writes_an_account(tmp_path):
     step = next(step for step in steps() if "xoff lab run" in step.get("run", ""))
     assert ROOT / step["working-directory"] == HERE
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "xoff").symlink_to(os.environ["XOFF"])
-    # Who runs this is root already.
+    # The test runs as root.
     (programs / "sudo").symlink_to("/usr/bin/env")
     work = tmp_path / "work"
     work.mkdir()
@@ -36,7 +36,7 @@ def test_the_step_runs_and_leaves_an_account(tmp_path):
     assert account["verdict"]["promise"] == "kept" and "3 received" in done.stderr, (account, done.stderr)
 
 
-def test_what_it_installs_is_there():
+def test_installed_script_and_package_exist():
     install = next(step for step in steps() if step.get("name") == "Install xoff")["run"]
     assert (ROOT / "scripts/install-deps.sh").is_file() and "scripts/install-deps.sh" in install
     assert 'name = "xoff"' in (ROOT / "cli/Cargo.toml").read_text() and "--package xoff" in install

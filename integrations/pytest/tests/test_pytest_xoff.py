@@ -1,4 +1,4 @@
-"""The fixture in the hands of pytest itself, which finds it by its entry point."""
+"""Tests the fixture with pytest, which finds it by its entry point."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture
 def installed(tmp_path):
-    """The package, as pip would put it there: without what is on the internet."""
+    """Installs the package with pip, without network access, and returns the directory."""
     source, target = tmp_path / "source", tmp_path / "site"
     source.mkdir()
     for name in ("pyproject.toml", "pytest_xoff.py"):
@@ -55,8 +55,8 @@ def outcomes(pytester, installed, test):
     return done.stdout + done.stderr
 
 
-def test_a_network_is_up_for_the_test_and_gone_after_it(pytester, installed):
-    said = outcomes(
+def test_network_exists_during_its_test_only(pytester, installed):
+    output = outcomes(
         pytester,
         installed,
         """
@@ -70,21 +70,21 @@ def test_a_network_is_up_for_the_test_and_gone_after_it(pytester, installed):
             assert xoff_lab.code == 0 and account["verdict"]["promise"] == "kept"
 
         @pytest.mark.xoff_lab("lab.toml")
-        def test_the_same_name_again(xoff_lab):
+        def test_name_can_be_used_again(xoff_lab):
             assert xoff_lab.name == "pytest-xoff"
 
         def test_needs_a_file(xoff_lab):
             pass
     """,
     )
-    assert "2 passed, 1 error" in said, said
-    assert "needs a mark with its file" in said, said
+    assert "2 passed, 1 error" in output, output
+    assert "needs a mark with a network file" in output, output
     listed = subprocess.run([os.environ["XOFF"], "lab", "list"], capture_output=True, text=True, check=False)
     assert "pytest-xoff" not in listed.stdout
 
 
-def test_a_network_that_loses_fails_the_test(pytester, installed):
-    said = outcomes(
+def test_loss_in_the_network_fails_the_test(pytester, installed):
+    output = outcomes(
         pytester,
         installed,
         '''
@@ -109,10 +109,10 @@ def test_a_network_that_loses_fails_the_test(pytester, installed):
             overrun(xoff_lab)
 
         @pytest.mark.xoff_lab("lossy.toml", lossless=False)
-        def test_looks_itself(xoff_lab):
+        def test_reads_the_account(xoff_lab):
             overrun(xoff_lab)
             assert xoff_lab.down()["verdict"]["promise"] == "not-kept"
     ''',
     )
-    assert "2 passed, 1 error" in said, said
-    assert "the network was not lossless (exit code 1)" in said, said
+    assert "2 passed, 1 error" in output, output
+    assert "the network was not lossless (exit code 1)" in output, output

@@ -1,4 +1,4 @@
-"""A real browser. Its program's arguments are the URLs of live pages, and last a directory for the browser."""
+"""A real browser. Arguments of the program: URLs of live pages, and a directory for the browser."""
 
 import sys
 
@@ -27,7 +27,7 @@ def text(at):
 
 
 def wait(what, ready):
-    """Waits for as long as the test runs: how long it takes is no promise."""
+    """Waits until the condition holds, at most for a minute."""
     try:
         WebDriverWait(browser, 60, poll_frequency=0.2).until(lambda _: ready())
     except Exception as error:

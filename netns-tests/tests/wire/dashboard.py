@@ -1,8 +1,9 @@
-"""What the dashboard has to show of a recorded incident, line by line, and what a real Prometheus says; see dashboard.rs.
+"""Compares each line of the dashboard for a recorded incident, as a real Prometheus computes it, with its expected value; see
+dashboard.rs.
 
-For ten minutes all is well. In the next ten a host behind p2 of `far` hardly receives: far holds near, near holds its
-sender. In the last ten all is well again, and far is started anew. What is recorded are rates and levels in these three acts, and
-what is expected is worked out from them by hand.
+The incident has three acts of ten minutes: no congestion; a host at p2 of `far` hardly receives, so far pauses near, and near
+pauses its sender; no congestion again, with a restart of far. The record has constant rates and levels in each act; the expected
+values are computed from them by hand.
 """
 
 import json
@@ -17,18 +18,18 @@ from pathlib import Path
 
 AT = "127.0.0.1:9090"
 BEGIN = 1_700_000_000
-EVERY = 15  # seconds from one scrape to the next
-ACTS = (600, 1200, 1800)  # where each ends
-RESTART = 1590  # of far: its counters begin anew
-LOOKS = (300, 960, 1620)  # one in each act, the last one two scrapes after the restart
+EVERY = 15  # seconds between scrapes
+ACTS = (600, 1200, 1800)  # end of each act, in seconds
+RESTART = 1590  # restart of far, which resets its counters
+LOOKS = (300, 960, 1620)  # times of comparison, one in each act; the third is two scrapes after the restart
 RANGE = "1m"
 
 INF = math.inf
-NAN = math.nan  # of a quantile of nothing: Grafana has no line there
-_ = None  # there is no such series, or no such line
+NAN = math.nan  # quantile without observations: Grafana shows no line
+_ = None  # no such series, or no such line
 
 GAUGES = [
-    # switch, metric, labels, its value in each act
+    # switch, metric, labels, value in each act
     ("near", "xoff_headroom_least_free_bytes", "", 40_000, 1_200, 1_200),
     ("far", "xoff_headroom_least_free_bytes", "", 50_000, 30_000, 50_000),
     ("near", "xoff_worker_frames_missing", "worker=0", 0, 0, 0),
@@ -88,7 +89,7 @@ GAUGES = [
 ]
 
 COUNTERS = [
-    # switch, metric, labels, by how much it goes up a second in each act
+    # switch, metric, labels, growth per second in each act
     ("near", "xoff_lossless_lost_frames_total", "port=p1 class=3", 0, 0.1, 0),
     ("far", "xoff_lossless_lost_frames_total", "port=p1 class=3", 0, 0.2, 0),
     ("near", "xoff_xdp_drops_total", "port=p1 reason=rx_ring_full", 0, 0.05, 0),
@@ -157,7 +158,7 @@ COUNTERS = [
 
 NOTHING = {INF: 0}
 HISTOGRAMS = [
-    # switch, metric, labels, in each act: observations a second at most so large, by that size
+    # switch, metric, labels, and for each act the observations per second by upper bound
     (
         "near",
         "xoff_pfc_pause_duration_seconds",
@@ -204,12 +205,12 @@ HISTOGRAMS = [
     ("far", "xoff_pfc_obey_reaction_seconds", "worker=0", NOTHING, {1e-5: 10, 1e-4: 10, INF: 10}, NOTHING),
 ]
 
-# Of each panel its unit, and of each query of it the lines, by legend, with their value in each act.
+# Unit of each panel, and for each of its queries the lines by legend, with their value in each act.
 EXPECTED = {
     "Lossless frames lost": ("short", {"": (0, 36 + 72, 60)}),
-    "Dropped unseen": ("short", {"": (0, 18 + 7.2, 30)}),
-    "Least headroom left": ("bytes", {"": (40_000, 1_200, 1_200)}),
-    "Missing from the ledger": ("short", {"": (0, 2, 0)}),
+    "Lost outside the switch": ("short", {"": (0, 18 + 7.2, 30)}),
+    "Minimum free headroom": ("bytes", {"": (40_000, 1_200, 1_200)}),
+    "Frames missing from the ledger": ("short", {"": (0, 2, 0)}),
     "Stalls": ("short", {"": (0, 18 + 3.6, 30)}),
     "Ports without link": ("short", {"": (0, 1, 0)}),
     "Received, by port": ("bps", {"near p1": (11e6, 3e6, 11e6), "far p1": (10e6, 1.6e6, 10e6), "far p2": (0, 0, 0)}),
@@ -217,8 +218,8 @@ EXPECTED = {
         "bps",
         {"near p2 class 3": (10e6, 1.6e6, 10e6), "near p2 class 0": (1e6, 1e6, 1e6), "far p2 class 3": (10e6, _, 10e6)},
     ),
-    "Peer held (share of time)": ("percentunit", {"near p1 class 3": (_, 0.75, _), "far p1 class 3": (_, 0.8, _)}),
-    "Held by peer (share of time)": ("percentunit", {"near p2 class 3": (_, 0.8, _), "far p2 class 3": (_, 0.9, _)}),
+    "Pauses sent (share of time)": ("percentunit", {"near p1 class 3": (_, 0.75, _), "far p1 class 3": (_, 0.8, _)}),
+    "Pauses received (share of time)": ("percentunit", {"near p2 class 3": (_, 0.8, _), "far p2 class 3": (_, 0.9, _)}),
     "XOFF, refresh and XON sent": (
         "ops",
         {"near p1 class 3 XOFF": (_, 4, _), "far p1 class 3 XOFF": (_, 5, _)},
@@ -230,18 +231,21 @@ EXPECTED = {
         {"near p2 class 3 XOFF": (_, 55, _), "far p2 class 3 XOFF": (_, 60, _)},
         {"near p2 class 3 XON": (_, 4.8, _), "far p2 class 3 XON": (_, 6, _)},
     ),
-    "Length of pauses": (
+    "Duration of pauses": (
         "s",  # of near 5 of 10 are 3/4 of the way from 1 to 10 ms, of far 4 of 8 half-way from 10 to 100 ms
         {"p50 near sent": (_, 0.00775, NAN), "p50 far sent": (_, 0.055, NAN)},
         {"p99 near sent": (_, 0.01 + 0.09 * 3.9 / 4, NAN), "p99 far sent": (_, 0.0991, NAN)},
     ),
-    "Why peers are held": ("ops", {"far p1 3 egress": (_, 5, _)}, {"near p1 3 ingress, further down": (_, 4, _)}),
-    "Culprits of held ports": ("bytes", {"near p1 3 in p2": (_, 400_000, _), "far p1 3 in p2": (_, 500_000, _)}),
-    "Shadow policies: would be held (share of time)": (
+    "XOFF sent, by trigger": ("ops", {"far p1 3 egress": (_, 5, _)}, {"near p1 3 ingress, further down": (_, 4, _)}),
+    "Egress queues that cause pauses": (
+        "bytes",
+        {"near p1 3 in p2": (_, 400_000, _), "far p1 3 in p2": (_, 500_000, _)},
+    ),
+    "Shadow policies: pauses (share of time)": (
         "percentunit",
         {"near p1 3 capfc-stop-max": (_, 0.5, _), "far p1 3 capfc-stop-max": (_, 0.6, _)},
     ),
-    "Shadow policies: XOFF, and losses before one": (
+    "Shadow policies: XOFF, and losses not prevented": (
         "ops",
         {"near p1 3 capfc-stop-max XOFF": (_, 3, _)},
         {"far p1 3 capfc-stop-max lost": (_, 0.2, _)},
@@ -254,7 +258,7 @@ EXPECTED = {
         {"far p1 3 flows paused per s (shadow)": (_, 3, _)},
         {"far p1 3 resumes per s (shadow)": (_, 0.5, _)},
     ),
-    "GFC: rates that peers are asked to keep": (
+    "GFC: rates requested from peers": (
         "bps",
         {"near p1 3 now": (_, 10e6, _)},
         {"far p1 3 now (shadow)": (_, 5e6, _)},
@@ -269,7 +273,7 @@ EXPECTED = {
         "bytes",
         {"near p2 class 3": (1_000, 410_000, 1_000), "far p2 class 3": (1_000, 510_000, 1_000)},
     ),
-    "Headroom left: in the last 5 minutes, and least since the start": (
+    "Free headroom: minimum of 5 minutes, and since the start": (
         "bytes",
         {"near p1 class 3": (100_000, 1_200, 100_000), "far p1 class 3": (120_000, 30_000, 120_000)},
         {
@@ -284,7 +288,7 @@ EXPECTED = {
     "Queueing delay": (
         "s",
         {"p50 near p2 class 3": (5e-6, 0.00505, 1e-5), "p50 far p2 class 3": (5e-6, 0.0067, 5e-6)},
-        # What is beyond the last bucket is as large as that.
+        # Observations beyond the last bucket count as its bound.
         {"p99 near p2 class 3": (9.9e-6, 0.009901, 1e-5 + 9e-5 * 0.98), "p99 far p2 class 3": (9.9e-6, 0.01, 9.9e-6)},
     ),
     "Drops, by reason": (
@@ -296,18 +300,18 @@ EXPECTED = {
             "far p2 class 0 flood_paused": (_, 2, _),
         },
     ),
-    "Dropped unseen: XDP sockets and devices": (
+    "Lost outside the switch: XDP sockets and devices": (
         "pps",
         {"near p1 xdp rx_ring_full": (_, 0.05, _), "near p1 xdp rx_too_long": (1, 1, 1)},
         {"far p2 device rx_dropped": (_, 0.02, _)},
     ),
-    "MAC control that pauses nothing": (
+    "Invalid, ignored and delayed MAC control frames": (
         "pps",
         {"near p2 unknown_opcode": (_, 0.1, _)},
         {"far p2 ignored": (_, 0.2, _)},
         {"far p1 not sent": (_, 0.3, _)},
     ),
-    "Time between two loops": (
+    "Duration of a worker loop": (
         "s",
         {
             "p99 near worker 0": (9.9e-5, 1e-4 + 9.9e-3 * 0.9, 9.9e-5),
@@ -325,15 +329,18 @@ EXPECTED = {
         "short",
         {"near worker 0": (0, 3, 0), "near worker 1": (0, 0, 0), "far worker 0": (0, 0.6, 0)},
     ),
-    "Addresses known": ("short", {"near p1": (10, 10, 10), "near p2": (20, 20, 20), "far p1": (30, 30, 5)}),
-    "Floods dropped": ("pps", {"near p1 class 0 storm_limit": (_, 6, _), "far p2 class 0 flood_paused": (_, 2, _)}),
-    "Loops, and stations that move": (
+    "Known addresses": ("short", {"near p1": (10, 10, 10), "near p2": (20, 20, 20), "far p1": (30, 30, 5)}),
+    "Dropped flooded frames": (
+        "pps",
+        {"near p1 class 0 storm_limit": (_, 6, _), "far p2 class 0 flood_paused": (_, 2, _)},
+    ),
+    "Loops, and moving stations": (
         "short",
         {"near p1 looped": (_, 1, _)},
         {"near p1 loops found": (_, 3, _)},
         {"near p1 moves/s": (_, 2, _)},
     ),
-    "Log lines dropped": ("short", {"near": (0, 6, 0), "far": (0, 0, 0)}),
+    "Dropped log lines": ("short", {"near": (0, 6, 0), "far": (0, 0, 0)}),
     "Pipeline halted by a full queue (share of time)": ("percentunit", {"far p2 class 3": (_, 0.25, _)}),
     "Policy of each class": (
         "short",
@@ -346,7 +353,7 @@ EXPECTED = {
         {"far p2 class 3 began": (_, 3, _)},
     ),
     "ECN: frames marked": ("pps", {"near p2 class 3": (_, 100, _)}),
-    "QCN: messages sent": (
+    "QCN: sent messages": (
         "ops",
         {"near p2 class 3": (_, 10, _)},
         {"near p2 class 3 not sent": (_, 1, _)},
@@ -358,13 +365,13 @@ EXPECTED = {
         {"near worker 0 XOFF sent": (NAN, 1e-5 + 9e-5 * 0.98, NAN)},
         {"far worker 0 pause obeyed": (NAN, 9.9e-6, NAN)},
     ),
-    "Peers that are not as declared": (
+    "Peers beyond their declared limits": (
         "pps",
         {"near p1 class 3 too many": (_, 1, _)},
         {"far p1 class 3 too late": (_, 2, _)},
         {"near p1 beyond the line": (_, 1_000, _)},
     ),
-    "LLDP: neighbors, and where they differ": (
+    "LLDP: neighbors and differences": (
         "short",
         {"near p2 neighbors": (1, 1, 1), "far p1 neighbors": (1, 0, 1)},
         {"near p2 differs: pfc": (_, 1, _)},
@@ -372,8 +379,11 @@ EXPECTED = {
         {"near p1 not sent": (_, 6, _)},
     ),
 }
-# What a query of a panel is in, where it is not the panel's own.
-UNITS = {("Shadow policies: XOFF, and losses before one", "B"): "pps", ("Peers that are not as declared", "C"): "Bps"}
+# Units of queries that differ from their panel's unit.
+UNITS = {
+    ("Shadow policies: XOFF, and losses not prevented", "B"): "pps",
+    ("Peers beyond their declared limits", "C"): "Bps",
+}
 
 
 def act(at):
@@ -381,7 +391,7 @@ def act(at):
 
 
 def series():
-    """Each series: its name and labels, and its samples as pairs of time and value."""
+    """Yields each series: switch, name, labels, and samples as pairs of time and value."""
     times = range(0, ACTS[-1] + 1, EVERY)
     for switch, name, labels, *levels in GAUGES:
         yield switch, name, labels, [(at, levels[act(at)]) for at in times if levels[act(at)] is not None]
@@ -430,14 +440,14 @@ def record(reference, to):
 
 
 def ask(path, **parameters):
-    # Nobody stands between a test and its own Prometheus.
+    # Without a proxy: Prometheus runs on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"http://{AT}{path}?{urllib.parse.urlencode(parameters)}", timeout=60) as answer:
         return json.load(answer)["data"]
 
 
 def lines(target, at, chosen):
-    """What a query says, by the legend that Grafana makes of it."""
+    """Returns the results of a query by Grafana's legend."""
     expression = target["expr"].replace("$__rate_interval", RANGE)
     for variable in ("switch", "port", "class"):
         expression = expression.replace(f'"${variable}"', f'"{chosen.get(variable, ".*")}"')
@@ -489,7 +499,7 @@ def look(panels):
 
 
 def narrow(target, at, found):
-    """Who picks a switch, a port or a class has the same lines of it, and no others."""
+    """Checks that the choice of a switch, port or class leaves exactly its lines."""
     for variable in ("switch", "port", "class"):
         if f"{{{{{variable}}}}}" not in (target.get("legendFormat") or ""):
             continue

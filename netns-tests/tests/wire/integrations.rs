@@ -26,7 +26,7 @@ fn xoff_switch_in_mininet_passes_pingall_and_iperf() {
     assert_pytest_passes(
         "mininet",
         &[
-            "tests/test_xoff_mininet.py::test_everybody_reaches_everybody_over_two_switches",
+            "tests/test_xoff_mininet.py::test_all_hosts_reach_each_other_over_two_switches",
             "tests/test_xoff_mininet.py::test_iperf_measures_no_more_than_the_line",
         ],
     );
@@ -37,8 +37,8 @@ fn mininet_hosts_join_and_leave_running_switch() {
     assert_pytest_passes(
         "mininet",
         &[
-            "tests/test_xoff_mininet.py::test_hosts_come_and_go_and_nobody_else_notices",
-            "tests/test_xoff_mininet.py::test_a_wire_between_running_switches_is_a_restart_of_both",
+            "tests/test_xoff_mininet.py::test_other_hosts_lose_nothing_when_hosts_are_added_and_removed",
+            "tests/test_xoff_mininet.py::test_new_link_between_running_switches_restarts_both",
         ],
     );
 }
@@ -48,9 +48,9 @@ fn mininet_link_refuses_unsupported_options() {
     assert_pytest_passes(
         "mininet",
         &[
-            "tests/test_xoff_mininet.py::test_what_a_wire_cannot_do_is_refused",
-            "tests/test_xoff_mininet.py::test_a_switch_that_does_not_start_says_why",
-            "tests/test_xoff_mininet.py::test_tables_are_toml",
+            "tests/test_xoff_mininet.py::test_unsupported_link_options_are_refused",
+            "tests/test_xoff_mininet.py::test_error_of_failed_switch_contains_its_message",
+            "tests/test_xoff_mininet.py::test_tables_become_toml",
         ],
     );
 }
@@ -60,8 +60,8 @@ fn mininet_hosts_with_kernel_senders_lose_nothing() {
     assert_pytest_passes(
         "mininet",
         &[
-            "tests/test_xoff_mininet.py::test_a_burst_of_kernel_senders_loses_nothing",
-            "tests/test_xoff_mininet.py::test_the_same_burst_of_hosts_that_do_not_obey_loses",
+            "tests/test_xoff_mininet.py::test_burst_of_kernel_senders_is_lossless",
+            "tests/test_xoff_mininet.py::test_burst_of_hosts_without_agents_loses_frames",
         ],
     );
 }
@@ -71,8 +71,8 @@ fn containerlab_topology_matches_lab_network() {
     assert_pytest_passes(
         "containerlab",
         &[
-            "tests/test_topology.py::test_every_node_is_one_that_containerlab_can_start",
-            "tests/test_topology.py::test_it_is_the_network_that_xoff_lab_makes",
+            "tests/test_topology.py::test_containerlab_can_start_every_node",
+            "tests/test_topology.py::test_topology_equals_the_network_of_xoff_lab",
         ],
     );
 }
@@ -82,8 +82,8 @@ fn pytest_fixture_fails_a_test_with_frame_loss() {
     assert_pytest_passes(
         "pytest",
         &[
-            "tests/test_pytest_xoff.py::test_a_network_is_up_for_the_test_and_gone_after_it",
-            "tests/test_pytest_xoff.py::test_a_network_that_loses_fails_the_test",
+            "tests/test_pytest_xoff.py::test_network_exists_during_its_test_only",
+            "tests/test_pytest_xoff.py::test_loss_in_the_network_fails_the_test",
         ],
     );
 }
@@ -93,8 +93,8 @@ fn test_step_of_github_workflow_succeeds_locally() {
     assert_pytest_passes(
         "github-actions",
         &[
-            "tests/test_workflow.py::test_the_step_runs_and_leaves_an_account",
-            "tests/test_workflow.py::test_what_it_installs_is_there",
+            "tests/test_workflow.py::test_step_runs_and_writes_an_account",
+            "tests/test_workflow.py::test_installed_script_and_package_exist",
         ],
     );
 }

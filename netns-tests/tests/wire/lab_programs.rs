@@ -20,10 +20,10 @@ fn assert_programs_lossless(policy: &str) {
     let log = text(&output.stderr);
     assert!(output.status.success(), "{log}");
     for line in [
-        "http: three downloads are the file",
-        "redis: what was set is what was got",
-        "udp: 9000 datagrams came once and in order",
-        "mpi: four ranks have what the others sent",
+        "http: three downloads equal the file",
+        "redis: the value read equals the value set",
+        "udp: 9000 datagrams arrived once and in order",
+        "mpi: four ranks received what the others sent",
     ] {
         assert!(log.contains(line), "{line:?} is not in {log}");
     }

@@ -1,4 +1,4 @@
-"""Looks at the live page in a real browser, as somebody who has a keyboard only; see page.rs."""
+"""Uses the live page in a real browser by keyboard only; see page.rs."""
 
 import os
 import time
@@ -16,7 +16,7 @@ def press(*keys):
 
 
 def tab_to(wanted):
-    """Goes there as a keyboard does."""
+    """Moves the focus to an element by the Tab key."""
     for _ in range(60):
         if browser.execute_script("return document.activeElement.matches(arguments[0])", wanted):
             return

@@ -1,4 +1,4 @@
-"""Looks at the live page of a switch with 64 ports in a real browser, for a few of its seconds; see page_ports.rs."""
+"""Checks the live page of a switch with 64 ports in a real browser for a few seconds; see page_ports.rs."""
 
 from browser import browser, pages, text, wait
 

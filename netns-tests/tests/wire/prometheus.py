@@ -1,4 +1,4 @@
-"""Asks a real Prometheus, which scrapes two switches, what the dashboard asks; see prometheus.rs."""
+"""Runs the dashboard's queries on a real Prometheus that scrapes two switches; see prometheus.rs."""
 
 import json
 import re
@@ -14,9 +14,9 @@ directory = Path(directory)
 AT = "127.0.0.1:9090"
 RANGE = "10s"
 
-# What has no data where a switch does not halt its pipeline, or nothing of the kind has happened yet.
+# Queries without data until a pipeline halts, a CNM is sent, or a culprit queue exists.
 MAY_BE_EMPTY = ("xoff_pipeline_halted", "xoff_qcn_cnm_feedback", "xoff_pfc_culprit_bytes")
-# What has to be above zero while a host holds its switch, and that holds its senders.
+# Queries above zero while a host pauses its switch, and the switch its senders.
 IS_ABOVE_ZERO = (
     "xoff_sent_bytes_total",
     "xoff_received_bytes_total",
@@ -27,7 +27,7 @@ IS_ABOVE_ZERO = (
 
 
 def get(path):
-    # Nobody stands between a test and its own Prometheus.
+    # Without a proxy: Prometheus runs on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"http://{AT}{path}", timeout=10) as answer:
         return json.load(answer)
@@ -43,7 +43,7 @@ def ask(expression):
 
 
 def filled(expression):
-    """With every variable as the dashboard has it at first."""
+    """Returns an expression with the initial value of each dashboard variable."""
     for variable in ("switch", "port", "class"):
         expression = expression.replace(f'"${variable}"', '".*"')
     expression = expression.replace("$__rate_interval", RANGE)
@@ -52,7 +52,7 @@ def filled(expression):
 
 
 def lint():
-    """Metrics as they are scraped: promtool has nothing to say of them."""
+    """Checks the metrics with promtool, which must report nothing."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     for switch in switches:
         url = f"http://{switch}/metrics"
@@ -63,8 +63,8 @@ def lint():
             media_type = answer.headers["Content-Type"]
             assert media_type.startswith("application/openmetrics-text; version=1.0.0"), media_type
             assert answer.read().endswith(b"\n# EOF\n")
-        said = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
-        assert (said.returncode, said.stdout, said.stderr) == (0, b"", b""), said
+        checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b""), checked
         breached = subprocess.run(
             ["promtool", "check", "metrics"], input=text + b"xoff_bits 1\n", capture_output=True, check=False
         )
@@ -118,7 +118,7 @@ try:
     lint()
     with open(dashboard, encoding="utf-8") as file:
         look(json.load(file)["panels"])
-    # Ports of the same name are two.
+    # Ports with the same name at two switches are different.
     of_p1 = ask('sum by (switch, port) (rate(xoff_received_bytes_total{port="p1"}[10s]))')
     assert sorted(sample["metric"]["switch"] for sample in of_p1) == ["far", "near"], of_p1
 finally:

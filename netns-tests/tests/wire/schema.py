@@ -1,4 +1,4 @@
-"""Holds answers of /status against their schema, which has to name every key that they have; see control.rs."""
+"""Validates answers of /status by their schema, which must contain each of their keys; see control.rs."""
 
 import copy
 import json
@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 
 
 def closed(schema):
-    """The same, and no other keys."""
+    """Returns the schema without permission for other keys."""
     if isinstance(schema, list):
         return [closed(it) for it in schema]
     if not isinstance(schema, dict):

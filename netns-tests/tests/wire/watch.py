@@ -1,4 +1,4 @@
-"""Looks at `xoff status --watch` on a terminal of 80x24, by keys; see control.rs."""
+"""Uses `xoff status --watch` by keys on a terminal of 80x24; see control.rs."""
 
 import codecs
 import fcntl
@@ -14,7 +14,7 @@ import termios
 def begin():
     pid, terminal = pty.fork()
     if pid == 0:
-        # The size is there before the program looks at it.
+        # Set the size before the program reads it.
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         os.environ["TERM"] = "xterm-256color"
         os.execv(sys.argv[1], sys.argv[1:])
@@ -27,7 +27,7 @@ cells = {}
 
 
 def screen():
-    """What the terminal has been told so far, line by line: of what it is told only places, characters and clearing matter."""
+    """Returns the lines on the terminal. Only cursor movement, characters and clearing are interpreted."""
     cells.clear()
     row = column = 1
     for match in re.finditer(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b.|([^\x1b])", seen):
@@ -43,7 +43,7 @@ def screen():
 
 
 def wait(ready):
-    """Reads until it is so: how long that takes is no promise, but what comes then has its bounds."""
+    """Reads until the condition holds, at most 500 times; each read waits at most for a minute."""
     global seen
     for _ in range(500):
         if ready():
@@ -54,14 +54,14 @@ def wait(ready):
             seen += decoder.decode(os.read(terminal, 65536))
         except OSError:
             break
-    raise SystemExit(f"this is no end: {seen!r}\n{screen()}")
+    raise SystemExit(f"the condition did not become true: {seen!r}\n{screen()}")
 
 
 def wait_for(words):
     wait(lambda: words in screen())
 
 
-# Ends with its terminal.
+# The program ends with its terminal.
 pid, terminal = begin()
 wait_for("1-2 of 2 ports")
 os.close(terminal)

@@ -1,11 +1,11 @@
-// What the page knows of switches: what changed between two answers of /status, the pauses of the last two minutes, and who pauses
-// whom. Nothing here touches the page.
+// Model of the page: rates between two answers of /status, the pauses of the last two minutes, and who pauses whom. It does not
+// access the document.
 
 export const SAMPLES = 120;
-// Preamble, start of frame and gap between frames, which a line also takes for each frame.
+// Preamble, start of frame and gap, which each frame also takes on the line.
 const LAYER1_BYTES = 20;
 
-/** One switch: its latest answer, and what it was a moment before. */
+/** A switch: its latest answer, and the one before. */
 export class Switch {
   constructor(url) {
     this.url = url;
@@ -20,7 +20,7 @@ export class Switch {
     return this.status ? this.status.name : this.url;
   }
 
-  /** Takes an answer. A switch that was started anew begins anew. */
+  /** Stores an answer. After a restart of the switch, earlier values are discarded. */
   take(status) {
     const again = this.status && status.uptime_nanos > this.status.uptime_nanos;
     this.before = again ? this.status : null;
@@ -54,13 +54,13 @@ export class Switch {
     return this.before?.ports.find((it) => it.name === port)?.classes[number];
   }
 
-  /** The share of the last second in which a class was paused: by the port, and by its peer. */
+  /** Returns the share of the last second in which the port paused a class, and in which its peer did. */
   paused(port, number) {
     const past = this.pauses.get(`${port} ${number}`);
     return past ? { sent: past.sent.at(-1), received: past.received.at(-1) } : { sent: 0, received: 0 };
   }
 
-  /** What one class of a port does now. */
+  /** Returns the current values of a port's class. */
   ofClass(port, of) {
     const before = this.classBefore(port.name, of.class);
     const rate = (field) => (before && this.seconds > 0 ? (of[field] - before[field]) / this.seconds : 0);
@@ -82,7 +82,7 @@ export class Switch {
     };
   }
 
-  /** The same of several classes together. */
+  /** Returns the current values of several classes together. */
   ofPort(port, classes) {
     const all = classes.map((of) => this.ofClass(port, of));
     const sum = (field) => all.reduce((total, it) => total + it[field], 0);
@@ -110,7 +110,7 @@ export class Switch {
   }
 }
 
-/** Who pauses whom, over all switches: places by name, and the steps from one to the next. */
+/** Returns who pauses whom over all switches: places (ports, queues, stations), and steps from each place to its cause. */
 export function causes(switches) {
   const places = new Map();
   const steps = [];
@@ -149,7 +149,7 @@ export function causes(switches) {
   return { places: [...places.values()], steps };
 }
 
-// Each place one column behind the last that waits for it. A place that reaches itself is in a cycle; cycles are not followed twice.
+// Puts each place one column behind the last place that waits for it. Places of a cycle (that reach themselves) alternate between columns.
 function arrange(places, steps) {
   const onward = new Map([...places.values()].map((it) => [it, steps.filter((step) => step.from === it).map((step) => step.to)]));
   const reaches = (from, goal) => {
@@ -175,7 +175,7 @@ function arrange(places, steps) {
   for (const place of places.values()) if (place.inCycle) place.column += turn++ % 2;
 }
 
-/** Units as people read them. */
+/** Formats a rate with a readable unit. */
 export function bits(rate) {
   return scaled(rate, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
 }

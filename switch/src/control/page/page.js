@@ -1,4 +1,4 @@
-// The page's clock: asks the switch once a second, and the others that were joined; see model.js and view.js.
+// Requests the status of the switch and of the joined switches once a second; see model.js and view.js.
 
 import { Switch } from "./model.js";
 import * as view from "./view.js";
@@ -10,7 +10,7 @@ const byId = (id) => document.getElementById(id);
 const at = (url) => new URL(url, location.href).href.replace(/\/$/, "");
 const own = at(".");
 
-// The others stand in the address of the page, so that it can be kept and sent. Entries that are no URL are left out.
+// The joined switches are in the page's address, so that a bookmark or link keeps them. Invalid URLs are ignored.
 const others = () => new URLSearchParams(location.hash.slice(1)).getAll("join").filter((url) => URL.canParse(url, location.href)).map(at);
 let switches = [new Switch(own)];
 let frozen = false;

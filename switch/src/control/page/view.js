@@ -1,5 +1,5 @@
-// What the page shows of the model. Rows stay where they are and only their texts change, so that a reader, a keyboard and a
-// screen reader keep their place.
+// Shows the model. Updates change the text of rows and keep their elements, so that the focus and a screen reader keep their
+// place.
 
 import { bits, bytes, causes, duration, percent, SAMPLES } from "./model.js";
 
@@ -25,7 +25,7 @@ function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Has as many children as there are keys, in their order, each made once. */
+/** Gives an element one child for each key, in their order, and keeps existing children. */
 function keep(parent, kept, keys, build) {
   for (const [key, element] of kept) {
     if (!keys.includes(key)) {
@@ -47,7 +47,7 @@ export function header(own) {
   const { promise, lossless_lost: lost, unseen_lost: unseen, unproved, acknowledged = [] } = status.verdict;
   const words = {
     kept: "nothing lossless was lost" + (acknowledged.length ? `, as far as is known: ${acknowledged.join("; ")}` : ""),
-    "not-kept": `NOT LOSSLESS: ${grouped(lost)} lossless frames lost, ${grouped(unseen)} in front of the switch or behind it`,
+    "not-kept": `NOT LOSSLESS: ${grouped(lost)} lossless frames lost, ${grouped(unseen)} outside the switch`,
     "not-proved": `no loss is known; not proved: ${unproved.join("; ")}`,
   };
   const stalls = status.workers.reduce((sum, worker) => sum + worker.stalls, 0);
@@ -63,7 +63,7 @@ const COLUMNS = ["link", "in", "out", "line", "ingress", "headroom", "egress", "
 const rows = new Map();
 const open = new Set();
 
-/** The table of ports; classes of a port below it where it was opened. */
+/** Shows the table of ports, with the classes of expanded ports. */
 export function ports(switches, { which, number }) {
   const keys = [];
   const facts = new Map();
@@ -139,7 +139,7 @@ function fill(shown, port, of, now) {
   cells.drops.classList.toggle("bad", now.lost > 0);
 }
 
-/** A number, and where its bound is known how full that is. */
+/** Shows a byte count, and a bar of its share of the limit, if known. */
 function filled(cell, value, room, mark) {
   if (!cell.firstChild) cell.append(make("span"));
   say(cell.firstChild, bytes(value));
@@ -155,7 +155,7 @@ function filled(cell, value, room, mark) {
 const MOST_STRIPS = 48;
 const strips = new Map();
 
-/** A strip for each class of a port that was paused. */
+/** Shows a strip for each class of a port with recent pauses. */
 export function pauses(switches) {
   const all = switches.flatMap((it) => [...it.pauses.values()].map((past) => ({ past, name: switches.length > 1 ? `${it.name} ` : "" })));
   const sum = ({ past }) => past.sent.reduce((a, b) => a + b, 0) + past.received.reduce((a, b) => a + b, 0);
@@ -199,7 +199,7 @@ function strip(canvas, past) {
 const [BOX, TALL, ACROSS, DOWN] = [160, 40, 260, 56];
 let announced = "";
 
-/** Who pauses whom: as a drawing, and as a list that says the same. */
+/** Shows who pauses whom, as a graph and as a list. */
 export function graph(switches) {
   const { places, steps } = causes(switches);
   const lines = steps.map(({ from, to, because }) => `${from.text} – ${because}: ${to.text}`);
@@ -253,7 +253,7 @@ export function log(lines) {
   if (atEnd) box.scrollTop = box.scrollHeight;
 }
 
-/** The other switches, and what keeps one of them from being read. */
+/** Shows the joined switches, and why one cannot be read. */
 export function joined(switches, leave) {
   byId("joined").replaceChildren(
     ...switches.slice(1).map((it) => {
