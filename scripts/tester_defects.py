@@ -155,7 +155,8 @@ def main():
             without = flawless.get(case, MISSING)
             examined = [] if args.others else [case]
             verdicts = settled(args, both, directory, defect, settings_of(case), cases=examined, named=[case])
-            found = verdicts.pop(case, MISSING)
+            crash = verdicts.pop("all cases", MISSING)
+            found = verdicts.pop(case, crash)
             is_right = (found[0], without[0]) == ("fail", "pass")
             is_wrong = found[0] not in ("fail", "cannot-tell") or without[0] not in ("pass", "cannot-tell")
             wrong += is_wrong

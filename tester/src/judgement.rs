@@ -20,21 +20,21 @@ impl Judgement {
         Judgement::default()
     }
 
-    /// Fails the case if `holds` is false; call this for faults that no stall of the device can cause.
+    /// Fails the case if `holds` is false: for faults that no stall of the device can cause.
     pub fn require(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.failures.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false and the device did not stall. Call this for losses, which a stalled software device also causes.
+    /// Fails the case if `holds` is false and the device did not stall: for losses.
     pub fn require_unless_stalled(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.disturbances.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false in three runs. Call this for delays, which a stalled software device also causes.
+    /// Fails the case if `holds` is false in three runs: for delays.
     pub fn require_in_time(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.late.push(failure());
@@ -46,12 +46,10 @@ impl Judgement {
         self.doubts.push(reason.into());
     }
 
-    /// Adds a sentence to the reason of a passed case.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// Adds a measured value to the report, without judging it.
     pub fn measure(&mut self, name: &str, value: f64, unit: &str) {
         self.limits(name, value, unit, (None, None));
     }

@@ -103,7 +103,6 @@ pub struct DeviceSettings {
     pub cable: Nanos,
     /// Queue length of a class at which the device sends XOFF, if known.
     pub xoff: Option<Bytes>,
-    /// Queue length of a class at which the device sends XON, if known.
     pub xon: Option<Bytes>,
     /// Bytes of a class that the device accepts beyond `xoff`, if known.
     pub headroom: Option<Bytes>,
@@ -111,15 +110,13 @@ pub struct DeviceSettings {
     pub frame_overhead: Bytes,
     /// Size of a buffer cell; the device rounds each frame up to whole cells. 1 byte by default.
     pub cell: Bytes,
-    /// Queue lengths beyond which the device marks some packets, and all.
+    /// Queue lengths from which the device marks some packets, and all.
     pub ecn: Option<[Bytes; 2]>,
     pub watchdog: Option<Nanos>,
-    /// Restoration time of the PFC watchdog; by default the detection time.
     pub watchdog_restore: Option<Nanos>,
     pub dcbx: bool,
     /// Time that the device may take beyond the standard's response time; zero for hardware.
     pub response_allowance: Nanos,
-    /// Shell command that prints the device's counters.
     pub counters: Option<String>,
 }
 
@@ -264,6 +261,15 @@ fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<Setup> {
                 .help("name the classes that the device keeps lossless, such as [3]"),
         );
     }
+    if let Some(max) = &keys.ecn_max
+        && keys.ecn.as_ref().is_none_or(|ecn| ecn.value > max.value)
+    {
+        problems.push(
+            Problem::error("`ecn_max` needs an `ecn` that is not larger")
+                .at(max.span, "queue length from which all packets are marked")
+                .help("set `ecn` to the queue length from which packets are marked"),
+        );
+    }
     let settings = device_settings(keys, lossless);
     (!problems.has_errors()).then_some(Setup { device: settings, ports, soak: SOAK })
 }
@@ -365,6 +371,7 @@ mod tests {
             ("[[port]]\ndevice = \"a\"", "no `speed`"),
             (&format!("[device]\nlossless = []\n{PORTS}"), "`lossless` has no class"),
             (&format!("[device]\nlosless = [3]\n{PORTS}"), "`losless` is not a key"),
+            (&format!("[device]\necn_max = \"9KB\"\n{PORTS}"), "`ecn_max` needs an `ecn`"),
         ] {
             assert!(error(text).contains(part), "{} lacks {part}", error(text));
         }

@@ -58,6 +58,7 @@ defects! {
     TimeSwapped "time-swapped" "receive.expiry" "The bytes of a received pause time are swapped."
     TimeLowByte "time-low-byte" "receive.expiry" "Only the low byte of a received pause time counts."
     XonIgnored "xon-ignored" "receive.xon" "XON has no effect; a pause ends only by expiry."
+    XonIgnoredLast "xon-ignored-last" "receive.xon" "XON for the highest lossless class has no effect."
     XonLate "xon-late" "receive.xon" "A class resumes 50 ms after XON."
     XonAll "xon-all" "receive.other-xon" "XON for one class resumes all classes."
     ZeroWraps "zero-wraps" "receive.zero-time" "A pause time of zero pauses for 65,536 quanta."
@@ -100,6 +101,7 @@ defects! {
     NoRefresh "no-refresh" "send.refresh" "XOFF is sent once, without refresh."
     RefreshLate "refresh-late" "send.refresh" "XOFF is refreshed half a pause time after the pause expired."
     NoXon "no-xon" "send.xon" "XON is never sent; pauses expire."
+    NoXonLast "no-xon-last" "send.xon" "XON is never sent for the highest lossless class."
     XonSentLate "xon-sent-late" "send.xon" "XON is sent 60 ms too late."
     XoffLossy "xoff-lossy" "send.only-lossless" "XOFF is also sent for lossy classes."
     XoffAll "xoff-all" "send.only-held" "XOFF pauses all eight classes, not only the congested one."
@@ -146,6 +148,7 @@ defects! {
     MarksEarly "marks-early" "map.ecn" "Packets get an ECN mark at half of the threshold."
     MarksLate "marks-late" "map.ecn" "Packets get an ECN mark only at twice the threshold."
     ClearsEcn "clears-ecn" "map.ecn" "ECN-capable packets leave as not ECN-capable."
+    MarkChecksum "mark-checksum" "map.ecn" "ECN marks leave the IPv4 checksum unchanged."
     MarksNotEct "marks-not-ect" "map.ecn" "Packets that are not ECN-capable get an ECN mark."
     MarksAlways "marks-always" "map.ecn" "Packets get an ECN mark without congestion."
 

@@ -86,7 +86,9 @@ impl Header {
 
     pub fn mark_congestion(&self, bytes: &mut [u8], defects: Defects) {
         let Some(byte) = self.traffic_class(bytes) else { return };
-        if byte & CE != 0 || defects.has(Defect::MarksNotEct) {
+        if byte & CE != 0 && defects.has(Defect::MarkChecksum) && self.ethertype == TYPE_IPV4 {
+            bytes[self.payload + 1] = byte | CE;
+        } else if byte & CE != 0 || defects.has(Defect::MarksNotEct) {
             self.set_traffic_class(bytes, byte | CE);
         }
     }

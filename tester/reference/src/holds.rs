@@ -62,7 +62,9 @@ impl Holds {
                         continue;
                     }
                     self.holds[class].refresh = None;
-                    if !self.defects.has(Defect::NoXon) {
+                    let is_missing = self.defects.has(Defect::NoXon)
+                        || self.lossless >> class == 1 && self.defects.has(Defect::NoXonLast);
+                    if !is_missing {
                         self.name(&mut pfc, class, 0);
                     }
                 }

@@ -91,6 +91,7 @@ impl Pauses {
         if quanta == 0 {
             return match () {
                 () if has(Defect::XonIgnored) => before,
+                () if has(Defect::XonIgnoredLast) && 1 << class == self.highest_lossless() => before,
                 () if has(Defect::XonLate) && is_paused => before.min(now + XON_LATE_NS),
                 () => now,
             };

@@ -7,17 +7,20 @@ use crate::setup::PortKind;
 
 /// Longest gap between heartbeats that does not count as a stall: such gaps are usual on virtual machines, and rings can buffer the frames.
 const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(20);
-const HEARTBEAT: BitRate =
-    BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
+const INTERVALS: [Nanos; 2] = [Nanos::from_micros(50), Nanos::from_millis(1)];
 /// Length of a heartbeat without FCS: above the Ethernet minimum, because a defective device may drop frames of minimum length.
 const HEARTBEAT_SIZE: u32 = 200;
 
 impl Bench {
-    /// Starts the heartbeat, at 1 kHz.
+    /// Starts the heartbeat: 1 kHz, or four frames in the longest pause.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {
-            let flow = Flow::new(from, to, class).size(HEARTBEAT_SIZE).rate(HEARTBEAT);
+            let [least, most] = INTERVALS;
+            let interval = Nanos(self.pause_time(from, u16::MAX).0 / 4).clamp(least, most);
+            let bits = Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000_000_000 / interval.0;
+            let rate = BitRate::new(bits).expect("the rate is not zero");
+            let flow = Flow::new(from, to, class).size(HEARTBEAT_SIZE).rate(rate);
             self.heartbeat = Some(self.stream(flow)?);
         }
         Ok(())

@@ -42,9 +42,7 @@ const SPIN: Nanos = Nanos::from_micros(30);
 const STALL_MIN: Nanos = Nanos::from_micros(100);
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Maximum wait for the last XONs to leave the ports.
 const LAST_FRAMES: Nanos = Nanos::from_millis(20);
-/// Maximum wait for a case's frames to leave the device.
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
 
 /// Reason why a run of a case has no result.
@@ -155,15 +153,12 @@ impl Bench {
         self.ports[port].reaction = reaction;
     }
 
-    /// Makes a port count received frames without recording them, for cases with many frames.
+    /// Makes a port count received frames without recording them.
     pub fn only_count(&mut self, port: usize) {
         self.ports[port].keeps_arrivals = false;
     }
 
-    /// Starts a stream.
-    ///
-    /// # Errors
-    /// If no frame can have the stream's class by the setup file's maps.
+    /// Starts a stream, unless no frame can have its class by the setup file's maps.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(
@@ -186,7 +181,6 @@ impl Bench {
         self.streams[usize::from(stream.0)].is_stopped = true;
     }
 
-    /// Stops `streams`, but not the heartbeat.
     pub fn stop_streams(&mut self, streams: &[StreamId]) {
         streams.iter().for_each(|stream| self.stop(*stream));
     }
@@ -248,7 +242,7 @@ impl Bench {
         self.ports.iter().flat_map(|port| &port.sent).any(|frame| frame.is_xoff)
     }
 
-    /// Returns whether a port that obeyed PFC received other MAC control frames in this case.
+    /// Returns whether a port that obeys PFC received an invalid PFC frame or a PAUSE.
     #[must_use]
     pub fn has_received_invalid_pfc(&self) -> bool {
         self.ports.iter().any(|port| port.has_invalid_pfc)
@@ -274,7 +268,7 @@ impl Bench {
         sent
     }
 
-    /// Ends the pauses of [`Bench::hold`] at a port by XON for all classes.
+    /// Ends the pauses of [`Bench::hold`].
     pub fn release(&mut self, port: usize) -> Moment {
         self.holds.retain(|hold| hold.port != port);
         self.resume(port, ClassSet::ALL)
@@ -358,7 +352,7 @@ impl Bench {
         Nanos(error_p99_ns.min(8 * error_p50_ns)).max(Nanos::from_micros(20))
     }
 
-    /// Returns true if the kernel has stamped all received frames with their times.
+    /// Returns true if the kernel stamped all received frames.
     #[must_use]
     pub fn has_stamps(&self) -> bool {
         self.ports.iter().all(|port| port.unstamped == 0)
@@ -440,7 +434,7 @@ impl Bench {
             let streams = &mut self.streams;
             port.receive(self.epoch, |arrival, sent_at| {
                 let stream = streams.get_mut(usize::from(arrival.stream.0));
-                // Count a frame only at its destination port: copies at other ports were flooded and are no duplicates.
+                // Copies at other ports were flooded and are no duplicates.
                 if let Some(stream) = stream.filter(|stream| stream.flow.to == index) {
                     stream.tally.note(arrival, sent_at);
                 }
@@ -492,7 +486,8 @@ impl Bench {
 
     fn nap(&mut self, sleeper: &mut Sleeper<'_>, time: Nanos, end: Nanos) {
         let next = |stream: &Stream| stream.due.max(self.ports[stream.flow.from].line_free());
-        let due = self.streams.iter().filter(|stream| !stream.is_over()).map(next).min();
+        let refreshes = self.holds.iter().map(|hold| hold.next);
+        let due = self.streams.iter().filter(|stream| !stream.is_over()).map(next).chain(refreshes).min();
         let until =
             Nanos(due.unwrap_or(Nanos::NEVER).0.saturating_sub(SPIN.0)).min(end).min(time.after(NAP_MAX));
         if until > time {

@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Case;
 use super::complete::{drain, full_size, require_complete, share};
-use super::streams::{FROM, TO, first_after, lossless, response_limit, start_heartbeat};
+use super::streams::{FROM, TO, first_after, lossless, marked, response_limit, start_heartbeat};
 use crate::bench::{Bench, Flow, Reaction, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::report::{Curve, Figure, Marker};
@@ -122,7 +122,7 @@ pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<
 
 fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    for class in bench.setup.device.lossless.iter() {
+    for class in marked(bench, bench.setup.device.lossless)? {
         let Some(found) = threshold(bench, FROM, class)? else {
             judgement.cannot_tell(format!(
                 "the device sent no XOFF for class {class}, although it was filled for {} ms (the maximum)",

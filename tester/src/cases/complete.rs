@@ -1,26 +1,36 @@
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::streams::TO;
+use super::streams::{QUANTA_MAX, TO};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 
 pub(super) const DRAIN: Nanos = Nanos::from_secs(3);
+/// Minimum time without frames after which missing ones are lost.
 const SILENCE: Nanos = Nanos::from_millis(600);
 /// Maximum number of frames a second that the tester sends and receives on one core.
 const FRAMES_MAX: u64 = 150_000;
 pub(super) const AROUND: u64 = 24;
 
-/// Waits until all frames have arrived, or none for [`SILENCE`]; at most [`DRAIN`].
+/// Waits until all frames arrived, or none for longer than a pause; at most [`DRAIN`].
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
     let missing = |bench: &Bench| streams.iter().map(|stream| bench.missing(*stream)).sum::<u64>();
+    let silence = SILENCE.max(Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 4 * 5)).min(DRAIN);
     let end = bench.now().after(DRAIN);
     while bench.now() < end {
         let before = missing(bench);
-        if bench.run_until(SILENCE, |bench| missing(bench) == 0)? || missing(bench) == before {
+        if bench.run_until(silence, |bench| missing(bench) == 0)? || missing(bench) == before {
             break;
         }
     }
     Ok(())
+}
+
+/// Voids the run if a stall of the device can explain the failure.
+pub(super) fn require_no_stall(bench: &Bench, judgement: &Judgement) -> Result<(), Void> {
+    match judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() {
+        true => Err(Void::Disturbed(format!("the device stalled while under test; {}", judgement.reason()))),
+        false => Ok(()),
+    }
 }
 
 /// Sends `count` frames as a stream, and returns the stream.

@@ -6,8 +6,8 @@ use xoff_wire::units::{Class, Nanos};
 
 use super::Case;
 use super::buffers::counted;
-use super::complete::{drain, share};
-use super::streams::{FROM, PATIENCE, TO, lossless, require_held, response_limit, start_heartbeat};
+use super::complete::{drain, require_no_stall, share};
+use super::streams::{FROM, TO, lossless, require_held, response_limit, start_heartbeat};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::setup::Mark;
@@ -39,6 +39,7 @@ const ECT: u8 = 0b10;
 const CE: u8 = 0b11;
 const SIZE: u32 = 1_000;
 const QUEUED: u64 = 2_000;
+const FREE: u64 = 50;
 
 fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
     if !matches!(bench.setup.device.trust, Trust::Dscp | Trust::Both) {
@@ -102,13 +103,8 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
                 }
             });
         }
-        // Check for stalls after each class: the next class starts a new heartbeat, which does not show earlier stalls.
-        if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() {
-            return Err(Void::Disturbed(format!(
-                "the device stalled while under test; {}",
-                judgement.reason()
-            )));
-        }
+        // The next class starts a new heartbeat.
+        require_no_stall(bench, &judgement)?;
     }
     judgement.limits("code points with a wrong class", f64::from(wrong), "code points", (None, Some(0.0)));
     judgement.note(format!("judged classes (those that obey PFC): {}", list(&obeying)));
@@ -122,14 +118,14 @@ fn list(classes: &[Class]) -> String {
 fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let vlan = bench.port(FROM).settings.vlan.filter(|_| bench.port(TO).settings.vlan.is_some());
-    let mut marks: Vec<Mark> = (0..64).step_by(7).map(Mark::Dscp).collect();
+    let mut marks: Vec<Mark> = (0..64).map(Mark::Dscp).collect();
     if vlan.is_some() {
         marks.extend((0..8).map(Mark::Pcp));
     }
     start_heartbeat(bench)?;
     let mut streams = Vec::new();
     for mark in marks {
-        streams.push((mark, bench.stream(Flow::new(FROM, TO, class).mark(mark).count(FRAMES))?));
+        streams.push((mark, bench.stream(Flow::new(FROM, TO, class).mark(mark).size(100).count(FRAMES))?));
     }
     let ids: Vec<StreamId> = streams.iter().map(|(_, id)| *id).collect();
     drain(bench, &ids)?;
@@ -163,7 +159,9 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 struct Packets {
+    /// ECN bits of the received packets.
     ecn: Vec<u8>,
+    /// Packets received during the pause of their class.
     early: u64,
 }
 
@@ -174,31 +172,42 @@ impl Packets {
 
     /// Returns the shortest queue with a mark, and the longest without one, in packets. Devices mark packets that enter the queue, or those
     /// that leave it.
-    fn marking(&self) -> [usize; 2] {
+    fn marking(&self) -> [Option<usize>; 2] {
         let all = self.ecn.len();
-        let entering = |at: usize| at + 1;
-        let leaving = |at: usize| all - at;
-        let (marked, unmarked): (Vec<_>, Vec<_>) = (0..all).partition(|at| self.ecn[*at] == CE);
-        let shortest =
-            |queue: &dyn Fn(usize) -> usize| marked.iter().map(|at| queue(*at)).min().unwrap_or(all);
-        let longest =
-            |queue: &dyn Fn(usize) -> usize| unmarked.iter().map(|at| queue(*at)).max().unwrap_or(0);
-        [shortest(&entering).max(shortest(&leaving)), longest(&entering).min(longest(&leaving))]
+        let is_marked = |ecn: &u8| *ecn == CE;
+        let first = |marked: bool| self.ecn.iter().position(|ecn| is_marked(ecn) == marked);
+        let last = |marked: bool| self.ecn.iter().rposition(|ecn| is_marked(ecn) == marked);
+        let shortest = first(true).zip(last(true)).map(|(first, last)| (first + 1).max(all - last));
+        let longest = first(false).zip(last(false)).map(|(first, last)| (last + 1).min(all - first));
+        [shortest, longest]
     }
 }
 
-/// Sends packets with these ECN bits while their class is paused (`congested`) or free.
-fn send(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Packets, Void> {
+/// Sends packets with these ECN bits while their class is paused (`congested`) or free, and requires that they arrive unchanged or marked.
+fn send_packets(
+    bench: &mut Bench,
+    judgement: &mut Judgement,
+    ecn: u8,
+    congested: bool,
+) -> Result<Packets, Void> {
     bench.begin_case()?;
+    start_heartbeat(bench)?;
     let (class, begin) = (lossless(bench), bench.now());
     if congested {
         let response = response_limit(bench).max(Nanos::from_millis(3));
         bench.hold(TO, [class].into_iter().collect(), HOLD.after(response));
         bench.run_for(response)?;
     }
-    let flow = Flow::new(FROM, TO, class).size(SIZE).ecn(ecn);
-    let flow = if congested { flow.rate(share(bench, 50, 1, SIZE)) } else { flow };
-    let stream = bench.stream(flow.count(if congested { QUEUED } else { 50 }))?;
+    let rate = share(bench, if congested { 50 } else { 5 }, 1, SIZE);
+    // Not much more than the threshold, so that the device need not pause.
+    let packet = counted(bench, SIZE);
+    let count = match bench.setup.device.ecn {
+        Some([_, ecn_max]) if congested => ecn_max.0 * 3 / 2 / packet + 4,
+        Some([ecn, _]) => (ecn.0 / 2 / packet).clamp(1, FREE),
+        None if congested => QUEUED,
+        None => FREE,
+    };
+    let stream = bench.stream(Flow::new(FROM, TO, class).size(SIZE).ecn(ecn).rate(rate).count(count))?;
     bench.run_for(Nanos(HOLD.0 / 2))?;
     bench.stop(stream);
     let early = match congested {
@@ -209,24 +218,29 @@ fn send(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Packets, Void> {
         false => 0,
     };
     bench.release(TO);
-    bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
-    Ok(Packets { ecn: bench.arrivals_of(stream).map(|arrival| arrival.ecn).collect(), early })
+    drain(bench, &[stream])?;
+    let packets = Packets { ecn: bench.arrivals_of(stream).map(|arrival| arrival.ecn).collect(), early };
+    let lost = if count < QUEUED { bench.missing(stream) } else { 0 };
+    let may_mark = congested && ecn == ECT;
+    let changed = packets.ecn.iter().filter(|bits| **bits != ecn && !(may_mark && **bits == CE)).count();
+    let queue = if congested { "a congested queue" } else { "an empty queue" };
+    judgement.require_unless_stalled(changed == 0, || {
+        format!("{changed} packets with ECN bits {ecn:02b} left {queue} with other bits")
+    });
+    judgement.require_unless_stalled(lost == 0, || {
+        format!("{lost} packets with ECN bits {ecn:02b} were lost, or got a wrong checksum")
+    });
+    require_no_stall(bench, judgement)?;
+    Ok(packets)
 }
 
 fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    let idle = send(bench, ECT, false)?;
-    judgement.require(idle.marked() == 0, || {
-        format!("{} packets got an ECN mark without congestion", idle.marked())
-    });
-    let not_capable = send(bench, 0, true)?;
-    judgement.require(not_capable.marked() == 0, || {
-        format!("{} packets that are not ECN-capable got an ECN mark", not_capable.marked())
-    });
-    let queued = send(bench, ECT, true)?;
-    let cleared =
-        [&idle, &queued].into_iter().flat_map(|packets| &packets.ecn).filter(|ecn| **ecn == 0).count();
-    judgement.require(cleared == 0, || format!("{cleared} ECN-capable packets arrived as not ECN-capable"));
+    for bits in [ECT, CE] {
+        send_packets(bench, &mut judgement, bits, false)?;
+    }
+    let not_capable = send_packets(bench, &mut judgement, 0, true)?;
+    let queued = send_packets(bench, &mut judgement, ECT, true)?;
     if not_capable.early + queued.early > 0 {
         judgement.cannot_tell("packets arrived while their class was paused, so they did not queue; see case receive.stops-class");
         return Ok(judgement);
@@ -236,35 +250,31 @@ fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
     let all = bytes(queued.ecn.len());
     judgement.measure("marked packets of a congested queue", queued.marked() as f64, "frames");
     judgement.measure("packets of the congested queue", queued.ecn.len() as f64, "frames");
-    let Some([some, every]) = bench.setup.device.ecn.map(|ecn| ecn.map(|bytes| bytes.0)) else {
+    let Some([ecn, ecn_max]) = bench.setup.device.ecn.map(|ecn| ecn.map(|bytes| bytes.0)) else {
         judgement.note("whether the device marks ECN was not judged: the setup file has no `ecn` threshold");
         return Ok(judgement);
     };
-    let [from, to] = queued.marking().map(bytes);
-    judgement.limits(
-        "shortest queue with a mark",
-        from as f64,
-        "bytes",
-        (Some((some - some / 4) as f64), None),
-    );
-    judgement.require(from + some / 4 + packet >= some, || {
-        format!("packets were marked in a queue of {from} bytes; the threshold is {some} bytes")
-    });
-    if all <= every + every / 4 + packet {
-        judgement.cannot_tell(format!(
-            "the device paused the tester at {all} bytes, before the threshold of {every} bytes"
-        ));
-        return Ok(judgement);
+    let [shortest, longest] = queued.marking().map(|packets| packets.map(bytes));
+    let (least, most) = ((ecn - ecn / 4).saturating_sub(packet), ecn_max + ecn_max / 4 + packet);
+    if let Some(shortest) = shortest {
+        let limits = (Some(least as f64), None);
+        judgement.limits("shortest queue with a mark", shortest as f64, "bytes", limits);
+        judgement.require(shortest >= least, || {
+            format!("packets were marked in a queue of {shortest} bytes; the threshold is {ecn} bytes")
+        });
     }
-    judgement.limits(
-        "longest queue without a mark",
-        to as f64,
-        "bytes",
-        (None, Some((every + every / 4) as f64)),
-    );
-    judgement.require(to <= every + every / 4 + packet, || {
-        format!("packets were not marked in a queue of {to} bytes; from {every} bytes on, all must be")
-    });
+    if all <= most {
+        judgement.cannot_tell(format!(
+            "only {all} bytes queued, too few to exceed the threshold of {ecn_max} bytes"
+        ));
+    } else if let Some(longest) = longest {
+        judgement.limits("longest queue without a mark", longest as f64, "bytes", (None, Some(most as f64)));
+        judgement.require(longest <= most, || {
+            format!(
+                "packets were not marked in a queue of {longest} bytes; from {ecn_max} bytes on, all must be"
+            )
+        });
+    }
     Ok(judgement)
 }
 
@@ -273,12 +283,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_show_queue_length_from_which_packets_are_marked() {
+    fn ecn_marks_show_marking_threshold() {
         let marking = |ecn: &[u8]| Packets { ecn: ecn.to_vec(), early: 0 }.marking();
-        assert_eq!(marking(&[ECT, ECT, CE, CE, CE]), [3, 2], "marked when they enter a queue of three");
-        assert_eq!(marking(&[CE, CE, CE, ECT, ECT]), [3, 2], "marked when they leave a queue of three");
-        assert_eq!(marking(&[CE, CE, ECT, CE, ECT]), [2, 3], "one of two marked in a queue of two or three");
-        assert_eq!(marking(&[ECT; 5]), [5, 5]);
-        assert_eq!(marking(&[CE; 5]), [1, 0]);
+        let of_three = [Some(3), Some(2)];
+        assert_eq!(marking(&[ECT, ECT, CE, CE, CE]), of_three, "marked when they enter a queue of three");
+        assert_eq!(marking(&[CE, CE, CE, ECT, ECT]), of_three, "marked when they leave a queue of three");
+        assert_eq!(marking(&[CE, CE, ECT, CE, ECT]), [Some(2), Some(3)], "some marked in a queue of two");
+        assert_eq!(marking(&[ECT; 5]), [None, Some(5)]);
+        assert_eq!(marking(&[CE; 5]), [Some(1), None]);
     }
 }

@@ -39,8 +39,14 @@ pub(crate) const BASIC: [(&str, Ability); 7] = [
     ("send.format", Ability::SendsValidPfc),
 ];
 
-/// Cases whose failure proves a fault even after a failed basic case.
-pub(crate) const JUDGED_ALWAYS: [&str; 3] = ["receive.lossy-class", receive::NOT_RELAYED, "send.source"];
+/// Cases whose failure proves a fault even if the device lacks the ability.
+pub(crate) const JUDGED_WITHOUT: [(&str, Ability); 5] = [
+    ("receive.lossy-class", Ability::ObeysPauses),
+    (receive::NOT_RELAYED, Ability::ObeysPauses),
+    ("send.source", Ability::ObeysPauses),
+    ("send.source", Ability::SendsValidPfc),
+    ("counters.pfc", Ability::ObeysPauses),
+];
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 

@@ -1,6 +1,6 @@
 //! Streams from port 1 to port 2 for all groups of cases; judges how pauses of port 2 affect these streams.
 
-use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
 use crate::bench::{Arrival, Bench, Flow, Moment, StreamId, Void};
 use crate::judgement::Judgement;
@@ -26,8 +26,7 @@ impl Streams {
         let mut of = Vec::new();
         start_heartbeat(bench)?;
         for class in classes {
-            let flow = Flow::new(FROM, TO, class).rate(rate(bench.port(FROM).speed()));
-            of.push((class, bench.stream(flow)?));
+            of.push((class, bench.stream(flow(bench, class))?));
         }
         let begin = bench.now();
         bench.run_for(BEFORE)?;
@@ -39,15 +38,28 @@ impl Streams {
         Ok(Streams { of })
     }
 
-    pub(super) fn lossless(bench: &mut Bench) -> Result<(Class, StreamId), Void> {
+    pub(super) fn lossless(bench: &mut Bench) -> Result<Streams, Void> {
         let class = lossless(bench);
-        Ok((class, Streams::start(bench, [class])?.stream(class)))
+        Streams::start(bench, [class])
+    }
+
+    pub(super) fn first(&self) -> (Class, StreamId) {
+        self.of[0]
     }
 
     pub(super) fn stream(&self, class: Class) -> StreamId {
         let found = self.of.iter().find(|(of, _)| *of == class);
         found.expect("the class must have a stream").1
     }
+}
+
+fn flow(bench: &Bench, class: Class) -> Flow {
+    Flow::new(FROM, TO, class).rate(rate(bench.port(FROM).speed().min(bench.port(TO).speed())))
+}
+
+pub(super) fn time_of_frames(bench: &Bench, count: u64) -> Nanos {
+    let flow = flow(bench, lossless(bench));
+    Nanos(flow.rate.time_of(Bytes::on_line(flow.size)).0 * count)
 }
 
 /// Returns a fiftieth of the line rate, within 10 to 200 Mb/s, but at most a tenth of the line rate, so that streams of all classes fit.
@@ -62,10 +74,16 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
 
-/// Returns the [`markable`] classes that obey PFC.
-pub(super) fn obeying(bench: &Bench) -> Vec<Class> {
+/// Returns the classes of `all` that the setup file's maps can give a frame.
+pub(super) fn marked(bench: &Bench, all: ClassSet) -> Result<Vec<Class>, Void> {
     let markable = markable(bench);
-    bench.setup.device.obeys.iter().filter(|class| markable.contains(*class)).collect()
+    let classes: Vec<_> = all.iter().filter(|class| markable.contains(*class)).collect();
+    match classes.is_empty() {
+        true => {
+            Err(Void::NotPossible(format!("the setup file's maps give no frame one of the classes {all:?}")))
+        }
+        false => Ok(classes),
+    }
 }
 
 pub(super) fn lossless(bench: &Bench) -> Class {
@@ -101,7 +119,9 @@ pub(super) fn between(bench: &Bench, stream: StreamId, from: Nanos, to: Nanos) -
 /// Returns the time within which the device must react to a PFC frame, with the tester's tolerance.
 pub(super) fn response_limit(bench: &Bench) -> Nanos {
     let speed = bench.port(TO).speed();
-    bench.setup.response(speed).after(bench.tolerance()).after(Nanos::from_micros(1))
+    let on_the_line =
+        speed.time_of(Bytes::on_line(60) + Bytes::on_line(Flow::new(FROM, TO, lossless(bench)).size));
+    bench.setup.response(speed).after(bench.tolerance()).after(on_the_line).after(Nanos::from_micros(1))
 }
 
 /// Returns an error that voids the run if a pause of `time` is too short to be measured with the tester's tolerance.

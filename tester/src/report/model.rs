@@ -14,7 +14,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub version: String,
-    /// Start of the examination, in seconds since 1970.
+    /// Start, in seconds since 1970.
     pub started_s: u64,
     pub duration_s: f64,
     pub device: Device,
@@ -56,7 +56,7 @@ pub struct CaseReport {
     /// Basic case that failed, so that a failure of this case counts as "cannot tell".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excused_by: Option<String>,
-    /// Number of runs of the case, including runs that a stall made useless.
+    /// Number of runs of the case, with disturbed ones.
     pub attempts: u32,
     pub measurements: Vec<Measurement>,
     pub figures: Vec<Figure>,

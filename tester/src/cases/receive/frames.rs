@@ -16,8 +16,8 @@ type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
 
 /// Fails the case if changed PFC frames for the lowest lossless class pause anything.
 fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgement, Void> {
-    let class = lossless(bench);
-    let streams = Streams::start(bench, [class])?;
+    let streams = Streams::lossless(bench)?;
+    let (class, _) = streams.first();
     let mut judgement = Judgement::new();
     for (what, change) in variants {
         let mut bytes = bench.pfc(TO, &[(class, QUANTA_MAX)]);
@@ -29,7 +29,7 @@ fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgeme
 
 /// Fails the case unless a changed PFC frame for the lowest lossless class pauses this class.
 fn with_effect(bench: &mut Bench, what: &str, change: impl Fn(&mut Vec<u8>)) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let (class, stream) = Streams::lossless(bench)?.first();
     let mut judgement = Judgement::new();
     let mut bytes = bench.pfc(TO, &[(class, SHORT)]);
     change(&mut bytes);
@@ -110,8 +110,7 @@ pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn pause_802_3x(bench: &mut Bench) -> Result<Judgement, Void> {
-    let class = lossless(bench);
-    let streams = Streams::start(bench, [class])?;
+    let streams = Streams::lossless(bench)?;
     let bytes = MacControl::Pause(Quanta(QUANTA_MAX)).encode(bench.port(TO).mac());
     let mut judgement = Judgement::new();
     has_no_effect(bench, &mut judgement, &streams, &bytes, "an 802.3x PAUSE")?;

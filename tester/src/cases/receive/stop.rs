@@ -1,28 +1,37 @@
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
-use crate::bench::{Bench, Moment, Void};
+use crate::bench::{Bench, Moment, StreamId, Void};
 use crate::cases::streams::{
     AFTER, BEFORE, Expected, PATIENCE, QUANTA_MAX, Streams, TO, between, first_after, last_before, markable,
-    micros, obeying, require_long_enough, response_limit,
+    marked, micros, require_long_enough, response_limit, time_of_frames,
 };
 use crate::judgement::Judgement;
 
-/// Pauses a class for 65,535 quanta, and waits some eighths of that time. Returns the time of the XOFF, and the time until which no frame
-/// may arrive.
-fn long_pause(bench: &mut Bench, class: Class, eighths: u64) -> Result<(Moment, Nanos), Void> {
+/// Frames sent after the response time: enough to notice that the class did not stop, and few enough for any buffer.
+const FRAMES: u64 = 16;
+
+/// Pauses a class for 65,535 quanta, and stops its stream soon after the response time. Returns the time of the XOFF, and the time until
+/// which no frame may arrive.
+fn long_pause(bench: &mut Bench, (class, stream): (Class, StreamId)) -> Result<(Moment, Nanos), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
-    bench.run_for(Nanos((time.0 * eighths / 8).max(response_limit(bench).0 * 2)))?;
+    bench.run_for(response_limit(bench).after(time_of_frames(bench, FRAMES)).min(time))?;
+    bench.stop(stream);
     Ok((sent, sent.earliest.after(time).min(bench.now())))
 }
 
+/// Returns the number of lost frames among those that arrived.
+fn gaps(bench: &Bench, stream: StreamId) -> u64 {
+    let next = bench.arrivals_of(stream).last().map_or(0, |last| last.sequence + 1);
+    next.saturating_sub(bench.tally(stream).tracker.distinct())
+}
+
 pub(super) fn stops_class(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
-    // A longer stream could overflow the buffer, which `send.before-loss` examines.
-    let (sent, end) = long_pause(bench, class, 1)?;
+    let (class, stream) = Streams::lossless(bench)?.first();
+    let before = gaps(bench, stream);
+    let (sent, end) = long_pause(bench, (class, stream))?;
     let limit = response_limit(bench);
-    bench.stop(stream);
     let late = between(bench, stream, sent.latest.after(limit), end);
     let last = last_before(bench, stream, end);
     let response = last.map_or(Nanos::ZERO, |last| last.when.at_least_since(sent));
@@ -37,8 +46,9 @@ pub(super) fn stops_class(bench: &mut Bench) -> Result<Judgement, Void> {
         )
     });
     bench.resume(TO, ClassSet::ALL);
-    bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
-    let lost = bench.missing(stream);
+    let patience = bench.pause_time(TO, QUANTA_MAX).after(PATIENCE);
+    bench.run_until(patience, |bench| bench.missing(stream) <= before)?;
+    let lost = bench.missing(stream).saturating_sub(before);
     judgement.require_unless_stalled(lost == 0, || {
         format!("{lost} frames of class {class} were lost in the pause")
     });
@@ -46,25 +56,38 @@ pub(super) fn stops_class(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
-    let streams = Streams::start(bench, markable(bench).iter())?;
-    if streams.of.len() < 2 {
+    if markable(bench).iter().count() < 2 {
         return Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into()));
     }
     let mut judgement = Judgement::new();
-    for class in obeying(bench) {
-        let (sent, end) = long_pause(bench, class, 6)?;
+    for class in marked(bench, bench.setup.device.obeys)? {
+        let streams = Streams::start(bench, markable(bench).iter())?;
+        let sent_by =
+            |bench: &Bench| streams.of.iter().map(|(_, stream)| bench.sent(*stream)).collect::<Vec<_>>();
+        let before = (bench.now(), sent_by(bench));
+        let (sent, _) = long_pause(bench, (class, streams.stream(class)))?;
+        let time = bench.pause_time(TO, QUANTA_MAX);
+        bench.run_for(Nanos(time.0 / 2))?;
+        let after = (bench.now(), sent_by(bench));
         let from = sent.latest.after(response_limit(bench));
-        for (other, stream) in streams.of.iter().filter(|(other, _)| *other != class) {
-            let frames = between(bench, *stream, from, end).len();
-            judgement.measure(
-                &format!("frames of class {other} while class {class} is paused"),
-                frames as f64,
-                "frames",
-            );
-            judgement.require_in_time(frames > 0, || {
-                format!("class {other} also stopped when class {class} was paused")
+        let end = sent.earliest.after(time).min(after.0);
+        for (index, (other, stream)) in
+            streams.of.iter().enumerate().filter(|(_, (other, _))| *other != class)
+        {
+            let sent = u128::from(after.1[index] - before.1[index]) * u128::from(end.since(from).0);
+            let sent = u64::try_from(sent / u128::from(after.0.since(before.0).0.max(1))).unwrap_or(u64::MAX);
+            let least = (sent / 2).max(1);
+            let frames = between(bench, *stream, from, end).len() as u64;
+            let name = format!("frames of class {other} while class {class} is paused");
+            judgement.limits(&name, frames as f64, "frames", (Some(least as f64), None));
+            judgement.require_in_time(frames >= least, || match frames {
+                0 => format!("class {other} also stopped when class {class} was paused"),
+                _ => format!(
+                    "{frames} of {sent} frames of class {other} passed while class {class} was paused"
+                ),
             });
         }
+        streams.of.iter().for_each(|(_, stream)| bench.stop(*stream));
         bench.resume(TO, ClassSet::ALL);
         bench.run_for(BEFORE)?;
     }
@@ -72,7 +95,20 @@ pub(super) fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let mut judgement = Judgement::new();
+    for class in marked(bench, bench.setup.device.obeys)? {
+        let of = Streams::start(bench, [class])?.first();
+        resumes(bench, &mut judgement, of)?;
+        bench.stop(of.1);
+    }
+    Ok(judgement)
+}
+
+fn resumes(
+    bench: &mut Bench,
+    judgement: &mut Judgement,
+    (class, stream): (Class, StreamId),
+) -> Result<(), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, Nanos(time.0 / 4))?;
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
@@ -87,11 +123,10 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.run_until(PATIENCE, |bench| first_after(bench, stream, resumed.latest).is_some())?;
     bench.run_for(AFTER)?;
     let limit = response_limit(bench);
-    let mut judgement = Judgement::new();
     let quiet =
         last_before(bench, stream, before).map_or(Nanos::NEVER, |last| before.since(last.when.latest));
     if quiet < Nanos(time.0 / 16) {
-        judgement.cannot_tell("the class was not paused when the XON was sent");
+        judgement.cannot_tell(format!("class {class} was not paused when the XON was sent"));
     }
     let first = first_after(bench, stream, resumed.earliest);
     let delay = first.map(|first| first.when.at_least_since(resumed));
@@ -99,18 +134,19 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
         let end = first.map_or(bench.now(), |first| Nanos(first.when.earliest.0 - bench.tolerance().0 / 2));
         bench.require_heartbeat(resumed.latest.after(response_limit(bench)), end)?;
     }
-    judgement.time("first frame after the XON", delay.unwrap_or(PATIENCE), (None, Some(limit)));
+    let name = format!("first frame of class {class} after the XON");
+    judgement.time(&name, delay.unwrap_or(PATIENCE), (None, Some(limit)));
     judgement.require_in_time(delay.is_some_and(|delay| delay <= limit), || match delay {
         Some(delay) => {
             format!("class {class} resumed {} after the XON; the limit is {}", micros(delay), micros(limit))
         }
         None => format!("class {class} did not resume after the XON"),
     });
-    Ok(judgement)
+    Ok(())
 }
 
 pub(super) fn expiry(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let (class, stream) = Streams::lossless(bench)?.first();
     let mut judgement = Judgement::new();
     // The two bytes of the second pause time differ, so that a device that swaps them fails.
     for quanta in [QUANTA_MAX, QUANTA_MAX / 3 - 100] {

@@ -2,8 +2,8 @@ use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, Void};
 use crate::cases::streams::{
-    Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, lossless, micros, obeying,
-    require_long_enough, response_limit,
+    Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, marked, micros, require_long_enough,
+    response_limit,
 };
 use crate::judgement::Judgement;
 
@@ -11,7 +11,7 @@ const SHORT: u16 = QUANTA_MAX / 3;
 
 /// Sends an XOFF of `first` quanta, then one of `second`. Fails the case unless the second one decides when the pause ends.
 fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let (class, stream) = Streams::lossless(bench)?.first();
     let before = bench.pause(TO, &[(class, first)]);
     bench.run_for(Nanos(bench.pause_time(TO, SHORT).0 / 3))?;
     let sent = bench.pause(TO, &[(class, second)]);
@@ -37,7 +37,7 @@ pub(super) fn longer(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     const TIMES: u32 = 6;
-    let (class, stream) = Streams::lossless(bench)?;
+    let (class, stream) = Streams::lossless(bench)?.first();
     let time = bench.pause_time(TO, SHORT);
     require_long_enough(bench, time)?;
     let first = bench.pause(TO, &[(class, SHORT)]);
@@ -67,7 +67,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
-    let classes = obeying(bench);
+    let classes = marked(bench, bench.setup.device.obeys)?;
     if classes.len() < 2 {
         return Err(Void::NotPossible("fewer than two classes obey PFC; see `lossless` and `obeys`".into()));
     }
@@ -76,7 +76,10 @@ pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
     // noticed.
     let quanta = |index: usize| QUANTA_MAX / 16 * (6 + u16::try_from(index * 3 % 8).unwrap_or(0));
     let times: Vec<_> = classes.iter().enumerate().map(|(index, class)| (*class, quanta(index))).collect();
-    let sent = bench.pause(TO, &times);
+    // The frame also enables the other classes.
+    let others = Class::ALL.into_iter().filter(|class| !classes.contains(class));
+    let all: Vec<_> = times.iter().copied().chain(others.map(|class| (class, QUANTA_MAX))).collect();
+    let sent = bench.pause(TO, &all);
     let mut judgement = Judgement::new();
     let mut order = times.clone();
     order.sort_by_key(|(_, quanta)| *quanta);
@@ -90,8 +93,8 @@ pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
-    let class = lossless(bench);
-    let streams = Streams::start(bench, [class])?;
+    let streams = Streams::lossless(bench)?;
+    let (class, _) = streams.first();
     let mut judgement = Judgement::new();
     let bytes = bench.pfc(TO, &[(class, 0)]);
     has_no_effect(bench, &mut judgement, &streams, &bytes, "a pause time of zero")?;
@@ -99,7 +102,7 @@ pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?;
+    let (class, stream) = Streams::lossless(bench)?.first();
     let time = bench.pause_time(TO, QUANTA_MAX);
     let others: ClassSet = Class::ALL.into_iter().filter(|other| *other != class).collect();
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);

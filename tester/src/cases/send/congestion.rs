@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
 use crate::cases::complete::{drain, require_complete};
-use crate::cases::streams::{FROM, TO, markable, start_heartbeat};
+use crate::cases::streams::{FROM, TO, start_heartbeat};
 use crate::judgement::Judgement;
 
 /// Maximum wait for an XOFF, and maximum pause by port 2.
@@ -13,6 +13,8 @@ const LIMIT: Nanos = Nanos::from_secs(3);
 /// Maximum time until a flooded NIC pauses its peer.
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
 const SIZE: u32 = 1_000;
+/// Time after a congestion within which the device sends its XON.
+const QUIET: Nanos = Nanos::from_millis(50);
 
 /// Stream of a class that congests the device.
 pub(super) struct Congestion {
@@ -22,6 +24,8 @@ pub(super) struct Congestion {
     pub stream: StreamId,
     /// False if the device sent no XOFF within the limit.
     pub is_paused: bool,
+    /// Number of earlier MAC control frames.
+    earlier: usize,
 }
 
 fn rate(bench: &Bench) -> BitRate {
@@ -48,20 +52,27 @@ pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Re
 impl Congestion {
     pub(super) fn begin(bench: &mut Bench, class: Class) -> Result<Congestion, Void> {
         if bench.examines_nic() {
+            let earlier = bench.controls(TO).len();
             let stream = flood(bench, class, SIZE)?;
-            let is_paused = await_pause(bench, class, 0)?;
+            let is_paused = await_pause(bench, class, earlier)?;
             if bench.controls(TO).is_empty() {
                 return Err(Void::NotPossible(
                     "the NIC sent no PFC in a flood; see case send.before-loss".into(),
                 ));
             }
-            return Ok(Congestion { sender: TO, class, stream, is_paused });
+            return Ok(Congestion { sender: TO, class, stream, is_paused, earlier });
         }
         start_heartbeat(bench)?;
         bench.hold(TO, [class].into_iter().collect(), LIMIT);
+        let earlier = bench.controls(FROM).len();
         let stream = bench.stream(flow(bench, class))?;
-        let is_paused = bench.run_until(LIMIT, |bench| xoffs(bench, FROM, class).next().is_some())?;
-        Ok(Congestion { sender: FROM, class, stream, is_paused })
+        let is_paused = bench
+            .run_until(LIMIT, |bench| xoffs(&bench.controls(FROM)[earlier..], class).next().is_some())?;
+        Ok(Congestion { sender: FROM, class, stream, is_paused, earlier })
+    }
+
+    pub(super) fn controls<'a>(&self, bench: &'a Bench) -> &'a [ControlFrame] {
+        &bench.controls(self.sender)[self.earlier..]
     }
 
     /// Ends the pause that caused the congestion, or lets the program read, so that the device drains.
@@ -83,19 +94,15 @@ impl Congestion {
     pub(super) fn end(&self, bench: &mut Bench) -> Result<(), Void> {
         bench.stop(self.stream);
         self.relieve(bench);
-        drain(bench, &[self.stream])
+        drain(bench, &[self.stream])?;
+        bench.run_for(QUIET)
     }
 }
 
-/// Returns the lossless classes that the setup file's maps can give a frame.
-pub(super) fn all_lossless(bench: &Bench) -> ClassSet {
-    ClassSet(bench.setup.device.lossless.0 & markable(bench).0)
+pub(super) fn xoffs(controls: &[ControlFrame], class: Class) -> impl Iterator<Item = &ControlFrame> {
+    controls.iter().filter(move |frame| frame.is_xoff(class))
 }
 
-pub(super) fn xoffs(bench: &Bench, port: usize, class: Class) -> impl Iterator<Item = &ControlFrame> {
-    bench.controls(port).iter().filter(move |frame| frame.is_xoff(class))
-}
-
-pub(super) fn paused_classes(bench: &Bench, port: usize) -> ClassSet {
-    Class::ALL.into_iter().filter(|class| xoffs(bench, port, *class).next().is_some()).collect()
+pub(super) fn paused_classes(controls: &[ControlFrame]) -> ClassSet {
+    Class::ALL.into_iter().filter(|class| xoffs(controls, *class).next().is_some()).collect()
 }

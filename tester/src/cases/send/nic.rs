@@ -9,7 +9,7 @@ use super::{PFC, case, format, silence, timing};
 use crate::bench::{Bench, Flow, Void};
 use crate::cases::Case;
 use crate::cases::complete::full_size;
-use crate::cases::streams::{FROM, TO, lossless, markable};
+use crate::cases::streams::{FROM, TO, markable, marked};
 use crate::judgement::Judgement;
 
 pub(in crate::cases) const CASES: &[Case] = &[
@@ -35,6 +35,7 @@ const SMALL: u32 = 60;
 
 #[derive(Clone, Copy, Debug)]
 struct Flood {
+    class: Class,
     /// Length of a frame, without FCS.
     size: u32,
     /// Speed of the line. `rate` is the rate of the sent frames. Both are in bits per second.
@@ -61,11 +62,11 @@ impl Flood {
         let dropped =
             bench.receive_drops(FROM).zip(drops).map(|(after, before)| after.saturating_sub(before));
         let line = bench.port(TO).speed().bits_per_second();
-        Ok(Flood { size, line, rate: u64::try_from(rate).unwrap_or(u64::MAX), is_paused, dropped })
+        Ok(Flood { class, size, line, rate: u64::try_from(rate).unwrap_or(u64::MAX), is_paused, dropped })
     }
 
     fn judge(self, judgement: &mut Judgement) {
-        let what = format!("frames of {} bytes", self.size + 4);
+        let what = format!("class {} frames of {} bytes", self.class, self.size + 4);
         let rate = self.rate as f64 / 1e6;
         judgement.measure(&format!("rate of {what}"), rate, "Mb/s");
         match self.dropped {
@@ -91,10 +92,11 @@ impl Flood {
 }
 
 fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
-    let class = lossless(bench);
     let mut judgement = Judgement::new();
-    for size in [SMALL, full_size(bench)] {
-        Flood::run(bench, class, size)?.judge(&mut judgement);
+    for class in marked(bench, bench.setup.device.lossless)? {
+        for size in [SMALL, full_size(bench)] {
+            Flood::run(bench, class, size)?.judge(&mut judgement);
+        }
     }
     Ok(judgement)
 }
@@ -108,7 +110,7 @@ fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     flood(bench, lossy, size)?;
     bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
-    require_only(bench, &mut judgement, TO, allowed);
+    require_only(bench, &mut judgement, TO, 0, allowed);
     Ok(judgement)
 }
 
@@ -120,7 +122,7 @@ fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
     }
     bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
-    require_only(bench, &mut judgement, TO, ClassSet::NONE);
+    require_only(bench, &mut judgement, TO, 0, ClassSet::NONE);
     Ok(judgement)
 }
 
@@ -132,21 +134,22 @@ mod tests {
     #[test]
     fn nic_flood_verdict_depends_on_drops_pauses_and_rate() {
         let line = 1_000_000_000;
-        let full = Flood { size: 1_514, line, rate: line, is_paused: false, dropped: Some(0) };
+        let class = Class::ALL[3];
+        let full = Flood { class, size: 1_514, line, rate: line, is_paused: false, dropped: Some(0) };
         let small = Flood { size: SMALL, rate: line / 10, ..full };
         for (flood, verdict, reason) in [
-            (full, Verdict::Pass, "the NIC took 1000 Mb/s of frames of 1518 bytes without a pause"),
-            (small, Verdict::Pass, "the NIC took 100 Mb/s of frames of 64 bytes without a pause"),
+            (full, Verdict::Pass, "the NIC took 1000 Mb/s of class 3 frames of 1518 bytes without a pause"),
+            (small, Verdict::Pass, "the NIC took 100 Mb/s of class 3 frames of 64 bytes without a pause"),
             (Flood { rate: line / 10, ..full }, Verdict::CannotTell, "only 100 Mb/s to a line of 1000 Mb/s"),
             (
                 Flood { is_paused: true, rate: 0, ..full },
                 Verdict::Pass,
-                "the NIC paused frames of 1518 bytes",
+                "the NIC paused class 3 frames of 1518 bytes",
             ),
             (
                 Flood { dropped: Some(1), ..full },
                 Verdict::Fail,
-                "dropped 1 frames of 1518 bytes by its counters and sent no",
+                "dropped 1 class 3 frames of 1518 bytes by its counters and sent no",
             ),
             (Flood { dropped: Some(9), is_paused: true, ..full }, Verdict::Fail, "although it sent XOFF"),
             (Flood { dropped: None, ..full }, Verdict::CannotTell, "no counters"),
