@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
 use xoff_xdp::thread_refused;
 
 pub use user::User;
@@ -93,7 +94,7 @@ impl Confinement {
         let (report, outcome) = mpsc::channel();
         let confinement = self.clone();
         let thread = part.thread(name).spawn(move || {
-            if let Err(error) = confinement.enter(part) {
+            if let Err(error) = leave_signals_to_others().and_then(|()| confinement.enter(part)) {
                 let _ = report.send(Err(error));
                 panic::resume_unwind(Box::new(())); // no second report
             }
@@ -104,6 +105,12 @@ impl Confinement {
         outcome.recv().map_err(io::Error::other)??;
         Ok(thread)
     }
+}
+
+/// Blocks signals whose handlers write to a socket, because confined threads may not.
+fn leave_signals_to_others() -> Result<(), ConfineError> {
+    let signals: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+    Ok(signals.thread_block().map_err(io::Error::from)?)
 }
 
 impl Privileges {
@@ -151,6 +158,16 @@ mod tests {
     }
 
     const PARTS: [Part; 6] = [Part::Owner, Part::Opener, Part::Worker, Part::Http, Part::HostPath, Part::Log];
+
+    #[test]
+    fn confined_threads_leave_signals_to_other_threads() {
+        for part in PARTS {
+            let mask = within(part, || SigSet::thread_get_mask().unwrap());
+            let blocked =
+                [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM].map(|signal| mask.contains(signal));
+            assert_eq!(blocked, [true; 3], "{part:?}");
+        }
+    }
 
     #[test]
     fn confined_threads_cannot_write_files() {
