@@ -393,8 +393,10 @@ impl Egress {
 
     pub fn open(&mut self) -> Result<(), EgressError> {
         for class in Class::ALL {
-            self.tc.send(self.tree.start(class))?;
-            self.tc.send(self.tree.unlimit(class))?;
+            for sent in [self.tc.send(self.tree.start(class)), self.tc.send(self.tree.unlimit(class))] {
+                // A killed agent may lack classes.
+                sent.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })?;
+            }
         }
         self.tree.wake()
     }
