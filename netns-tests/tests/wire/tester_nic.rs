@@ -79,7 +79,7 @@ fn nic_without_pfc_passes_tester_unless_it_drops_frames() {
     let host = cabled(&mut lab);
     let (found, reason) = verdict(&host, "send.before-loss");
     assert_eq!(found, "pass", "{reason}");
-    assert!(reason.contains("of frames of 1518 bytes without a pause"), "{reason}");
+    assert!(reason.contains("of class 3 frames of 1518 bytes without a pause"), "{reason}");
     assert_eq!(verdict(&host, "send.format").0, "not-run");
     assert_eq!(verdict(&host, "send.spurious").0, "pass");
     // Send frames of a type that no program receives: the interface counts them as dropped.
@@ -111,7 +111,7 @@ fn agent_that_pauses_for_slow_program_passes_tester() {
         }
         let (found, reason) = verdict(&host, "send.before-loss");
         assert_eq!(found, "pass", "{reason}");
-        assert!(reason.contains("the NIC paused frames of 1518 bytes"), "{reason}");
+        assert!(reason.contains("the NIC paused class 3 frames of 1518 bytes"), "{reason}");
         assert_eq!(verdict(&host, "send.refresh").0, "pass");
     });
 }

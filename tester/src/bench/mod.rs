@@ -268,7 +268,7 @@ impl Bench {
         sent
     }
 
-    /// Ends the pauses of [`Bench::hold`].
+    /// Ends pauses of [`Bench::hold`].
     pub fn release(&mut self, port: usize) -> Moment {
         self.holds.retain(|hold| hold.port != port);
         self.resume(port, ClassSet::ALL)
@@ -352,7 +352,6 @@ impl Bench {
         Nanos(error_p99_ns.min(8 * error_p50_ns)).max(Nanos::from_micros(20))
     }
 
-    /// Returns true if the kernel stamped all received frames.
     #[must_use]
     pub fn has_stamps(&self) -> bool {
         self.ports.iter().all(|port| port.unstamped == 0)
