@@ -114,9 +114,9 @@ impl Switch {
     }
 
     #[must_use]
-    pub fn resident_bytes(&self) -> u64 {
+    pub fn anonymous_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1_024
     }
 
