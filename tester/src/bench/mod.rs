@@ -268,7 +268,6 @@ impl Bench {
         sent
     }
 
-    /// Ends pauses of [`Bench::hold`].
     pub fn release(&mut self, port: usize) -> Moment {
         self.holds.retain(|hold| hold.port != port);
         self.resume(port, ClassSet::ALL)

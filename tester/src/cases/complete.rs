@@ -77,6 +77,19 @@ pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams
     }
 }
 
+/// Requires that the frames filled three quarters of the receiver's line.
+pub(super) fn require_full_line(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], took: Nanos) {
+    let speed = bench.port(TO).speed();
+    let bytes: u64 = streams.iter().map(|stream| bench.tally(*stream).line_bytes.0).sum();
+    if bytes < speed.bytes_in(took).0 * 3 / 4 {
+        judgement.cannot_tell(format!(
+            "the tester sent only {} Mb/s to a line of {} Mb/s",
+            bytes * 8_000 / took.0.max(1),
+            speed.bits_per_second() / 1_000_000
+        ));
+    }
+}
+
 /// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line, within the
 /// tester's capacity.
 pub(super) fn share(bench: &Bench, percent: u64, streams: usize, size: u32) -> BitRate {

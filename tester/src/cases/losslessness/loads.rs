@@ -1,7 +1,9 @@
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::bench::{Bench, Flow, StreamId, Void};
-use crate::cases::complete::{AROUND, drain, full_size, require_complete, senders, share, storm};
+use crate::cases::complete::{
+    AROUND, drain, full_size, require_complete, require_full_line, senders, share, storm,
+};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 use crate::report::Verdict;
@@ -33,8 +35,11 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
         let rate = bench.port(from).speed().min(share(bench, 100, 1, size));
         streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
     }
+    let begin = bench.now();
     bench.run_for(SPAN)?;
+    let took = bench.now().since(begin);
     let mut judgement = judge(bench, &streams, "the incast")?;
+    require_full_line(bench, &mut judgement, &streams, took);
     let paused =
         bench.ports().iter().any(|port| port.controls.iter().any(|frame| frame.time(class).is_some()));
     if !paused {

@@ -2,7 +2,7 @@ use xoff_wire::units::{BitRate, Class, Nanos};
 
 use super::congestion::{Congestion, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
-use crate::cases::complete::{DRAIN, drain, require_complete};
+use crate::cases::complete::{DRAIN, drain, require_complete, require_full_line};
 use crate::cases::streams::{TO, lossless, marked, micros, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 
@@ -50,16 +50,9 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     drain(bench, &streams)?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &streams, "the incast");
-    let bytes: u64 = streams.iter().map(|stream| bench.tally(*stream).line_bytes.0).sum();
     let paused = bench.ports().iter().filter(|port| xoffs(&port.controls, class).next().is_some());
     judgement.measure("paused senders", paused.count() as f64, "ports");
-    if bytes < bench.port(TO).speed().bytes_in(took).0 * 3 / 4 {
-        judgement.cannot_tell(format!(
-            "the tester sent only {} Mb/s to a line of {} Mb/s",
-            bytes * 8_000 / took.0.max(1),
-            line / 1_000_000
-        ));
-    }
+    require_full_line(bench, &mut judgement, &streams, took);
     Ok(judgement)
 }
 
