@@ -39,7 +39,7 @@ impl Bench {
         }
     }
 
-    /// Stops the heartbeat, so that the time until its next start does not count as a gap.
+    /// Stops the heartbeat: the time until its next start is no gap.
     pub fn end_heartbeat(&mut self) {
         if let Some(stream) = self.heartbeat.take() {
             self.stop(stream);
