@@ -394,7 +394,7 @@ impl Egress {
     pub fn open(&mut self) -> Result<(), EgressError> {
         for class in Class::ALL {
             for sent in [self.tc.send(self.tree.start(class)), self.tc.send(self.tree.unlimit(class))] {
-                // A killed agent may lack classes.
+                // A killed agent may not have made all classes.
                 sent.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })?;
             }
         }

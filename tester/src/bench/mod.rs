@@ -204,6 +204,13 @@ impl Bench {
         self.tally(stream).lost(self.sent(stream))
     }
 
+    /// Returns how many frames have not arrived, including unsent ones.
+    #[must_use]
+    pub fn outstanding(&self, stream: StreamId) -> u64 {
+        let Stream { flow, tally, sent, is_stopped, .. } = &self.streams[usize::from(stream.0)];
+        tally.lost(flow.count.filter(|_| !is_stopped).unwrap_or(*sent))
+    }
+
     #[must_use]
     pub fn arrivals(&self, port: usize) -> &[Arrival] {
         &self.ports[port].arrivals

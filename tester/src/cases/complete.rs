@@ -13,7 +13,7 @@ pub(super) const AROUND: u64 = 24;
 
 /// Waits until all frames arrived, or none for longer than a pause; at most [`DRAIN`].
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
-    let missing = |bench: &Bench| streams.iter().map(|stream| bench.missing(*stream)).sum::<u64>();
+    let missing = |bench: &Bench| streams.iter().map(|stream| bench.outstanding(*stream)).sum::<u64>();
     let silence = SILENCE.max(Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 4 * 5)).min(DRAIN);
     let end = bench.now().after(DRAIN);
     while bench.now() < end {

@@ -74,7 +74,7 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
 
-/// Returns the classes of `all` that the setup file's maps can give a frame.
+/// Returns the [`markable`] classes of `all`.
 pub(super) fn marked(bench: &Bench, all: ClassSet) -> Result<Vec<Class>, Void> {
     let markable = markable(bench);
     let classes: Vec<_> = all.iter().filter(|class| markable.contains(*class)).collect();
@@ -137,8 +137,7 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     }
 }
 
-/// Returns an error that voids the run if the pause of port 2 may have expired since `begin`, because of a late
-/// refresh.
+/// Voids the run if the pause of port 2 may have expired since `begin`.
 pub(super) fn require_held(bench: &Bench, begin: Nanos) -> Result<(), Void> {
     bench.require_steady(begin, Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 2))
 }

@@ -119,7 +119,6 @@ fn number_or_null<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub title: String,
-    /// Label of each axis, with its unit.
     pub x: String,
     pub y: String,
     pub curves: Vec<Curve>,

@@ -5,7 +5,7 @@ use crate::cases::complete::{drain, require_complete, send_all};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// For link training and spanning tree.
+/// Time for link training and spanning tree.
 const RETURN: Nanos = Nanos::from_secs(40);
 const DOWN: Nanos = Nanos::from_millis(100);
 const FRAMES: u64 = 2_000;

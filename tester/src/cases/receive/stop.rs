@@ -21,7 +21,7 @@ fn long_pause(bench: &mut Bench, (class, stream): (Class, StreamId)) -> Result<(
     Ok((sent, sent.earliest.after(time).min(bench.now())))
 }
 
-/// Returns the number of lost frames among those that arrived.
+/// Returns the number of frames lost before the last one that arrived.
 fn gaps(bench: &Bench, stream: StreamId) -> u64 {
     let next = bench.arrivals_of(stream).last().map_or(0, |last| last.sequence + 1);
     next.saturating_sub(bench.tally(stream).tracker.distinct())
