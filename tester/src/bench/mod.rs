@@ -204,7 +204,7 @@ impl Bench {
         self.tally(stream).lost(self.sent(stream))
     }
 
-    /// Returns how many frames have not arrived, including unsent ones.
+    /// Returns how many frames have not arrived, also unsent ones.
     #[must_use]
     pub fn outstanding(&self, stream: StreamId) -> u64 {
         let Stream { flow, tally, sent, is_stopped, .. } = &self.streams[usize::from(stream.0)];

@@ -34,7 +34,7 @@ pub struct TestPort {
     /// True if the port records each received frame, in addition to counting it.
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
-    /// True if the port, obeying PFC, received other MAC control frames.
+    /// True if the port obeys PFC and received invalid PFC, or PAUSE.
     pub(super) has_invalid_pfc: bool,
     pub(super) line: Line,
     /// Frames received without a kernel timestamp since the port was opened.
