@@ -39,6 +39,13 @@ impl Bench {
         }
     }
 
+    /// Returns whether a heartbeat arrived after `time`; true if there is no heartbeat.
+    #[must_use]
+    pub fn is_alive_since(&self, time: Nanos) -> bool {
+        let Some(stream) = self.heartbeat else { return true };
+        self.tally(stream).last.is_some_and(|last| last.latest >= time)
+    }
+
     /// Stops the heartbeat: the time until its next start is no gap.
     pub fn end_heartbeat(&mut self) {
         if let Some(stream) = self.heartbeat.take() {

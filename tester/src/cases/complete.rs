@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::streams::{QUANTA_MAX, TO};
+use super::streams::{QUANTA_MAX, TO, response_limit};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 
@@ -11,14 +11,16 @@ const SILENCE: Nanos = Nanos::from_millis(600);
 const FRAMES_MAX: u64 = 150_000;
 pub(super) const AROUND: u64 = 24;
 
-/// Waits until all frames arrived, or none for longer than a pause; at most [`DRAIN`].
+/// Waits until all frames arrived, or no frame but heartbeats for longer than a pause; at most [`DRAIN`].
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
     let missing = |bench: &Bench| streams.iter().map(|stream| bench.outstanding(*stream)).sum::<u64>();
-    let silence = SILENCE.max(Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 4 * 5)).min(DRAIN);
+    let pause = Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 4 * 5);
+    let silence = SILENCE.max(pause).max(Nanos(2 * response_limit(bench).0)).min(DRAIN);
     let end = bench.now().after(DRAIN);
     while bench.now() < end {
-        let before = missing(bench);
-        if bench.run_until(silence, |bench| missing(bench) == 0)? || missing(bench) == before {
+        let (begin, before) = (bench.now(), missing(bench));
+        let is_complete = bench.run_until(silence, |bench| missing(bench) == 0)?;
+        if is_complete || missing(bench) == before && bench.is_alive_since(begin) {
             break;
         }
     }

@@ -23,10 +23,11 @@ impl Streams {
         bench: &mut Bench,
         classes: impl IntoIterator<Item = Class>,
     ) -> Result<Streams, Void> {
+        let classes: Vec<_> = classes.into_iter().collect();
         let mut of = Vec::new();
         start_heartbeat(bench)?;
-        for class in classes {
-            of.push((class, bench.stream(flow(bench, class))?));
+        for class in &classes {
+            of.push((*class, bench.stream(flow(bench, *class, classes.len()))?));
         }
         let begin = bench.now();
         bench.run_for(BEFORE)?;
@@ -38,8 +39,9 @@ impl Streams {
         Ok(Streams { of })
     }
 
-    pub(super) fn lossless(bench: &mut Bench) -> Result<Streams, Void> {
-        let class = lossless(bench);
+    /// Starts the stream of one class that obeys PFC.
+    pub(super) fn obeying(bench: &mut Bench) -> Result<Streams, Void> {
+        let class = obeying(bench)?;
         Streams::start(bench, [class])
     }
 
@@ -51,21 +53,69 @@ impl Streams {
         let found = self.of.iter().find(|(of, _)| *of == class);
         found.expect("the class must have a stream").1
     }
+
+    /// Begins to count the sent frames.
+    pub(super) fn sending(&self, bench: &Bench) -> Sending<'_> {
+        let sent = self.of.iter().map(|(_, stream)| bench.sent(*stream)).collect();
+        Sending { streams: self, begin: bench.now(), sent }
+    }
 }
 
-fn flow(bench: &Bench, class: Class) -> Flow {
-    Flow::new(FROM, TO, class).rate(rate(bench.port(FROM).speed().min(bench.port(TO).speed())))
+/// Frames that streams had sent at the time `begin`.
+pub(super) struct Sending<'a> {
+    streams: &'a Streams,
+    begin: Nanos,
+    sent: Vec<u64>,
 }
 
+impl Sending<'_> {
+    /// Fails the case unless half of the frames sent between `from` and `end` arrive then, in each class but `paused`. Assumes that the
+    /// tester sent evenly until now; `what` names the event that must not stop the classes.
+    pub(super) fn require_flow(
+        &self,
+        bench: &Bench,
+        judgement: &mut Judgement,
+        paused: Option<Class>,
+        (from, end): (Nanos, Nanos),
+        what: &str,
+    ) -> Result<(), Void> {
+        bench.require_heartbeat(from, end)?;
+        let took = bench.now().since(self.begin).0.max(1);
+        for (&(class, stream), before) in self.streams.of.iter().zip(&self.sent) {
+            if Some(class) == paused {
+                continue;
+            }
+            let sent =
+                u128::from(bench.sent(stream) - before) * u128::from(end.since(from).0) / u128::from(took);
+            let sent = u64::try_from(sent).unwrap_or(u64::MAX);
+            let least = (sent / 2).max(1);
+            let frames = between(bench, stream, from, end).len() as u64;
+            let name = format!("frames of class {class} after {what}");
+            judgement.limits(&name, frames as f64, "frames", (Some(least as f64), None));
+            judgement.require_in_time(frames >= least, || match frames {
+                0 => format!("{what} paused class {class}"),
+                _ => format!("only {frames} of {sent} frames of class {class} passed after {what}"),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn flow(bench: &Bench, class: Class, streams: usize) -> Flow {
+    Flow::new(FROM, TO, class).rate(rate(bench.port(FROM).speed().min(bench.port(TO).speed()), streams))
+}
+
+/// Returns the time in which the only stream sends `count` frames.
 pub(super) fn time_of_frames(bench: &Bench, count: u64) -> Nanos {
-    let flow = flow(bench, lossless(bench));
+    let flow = flow(bench, Class::default(), 1);
     Nanos(flow.rate.time_of(Bytes::on_line(flow.size)).0 * count)
 }
 
-/// Returns a fiftieth of the line rate, within 10 to 200 Mb/s, but at most a tenth of the line rate, so that streams of all classes fit.
-fn rate(speed: BitRate) -> BitRate {
+/// Returns a fiftieth of the line rate, within 10 to 200 Mb/s. At most a tenth of the line rate, and less for many streams, so that
+/// frames queued in a pause leave before the next class resumes.
+fn rate(speed: BitRate, streams: usize) -> BitRate {
     let speed = speed.bits_per_second();
-    let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / 10);
+    let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / (6 * streams as u64).max(10));
     BitRate::new(rate.max(1)).expect("the rate is not zero")
 }
 
@@ -84,6 +134,11 @@ pub(super) fn marked(bench: &Bench, all: ClassSet) -> Result<Vec<Class>, Void> {
         }
         false => Ok(classes),
     }
+}
+
+/// Returns the lowest class that obeys PFC and that a frame can have.
+pub(super) fn obeying(bench: &Bench) -> Result<Class, Void> {
+    Ok(marked(bench, bench.setup.device.obeys)?[0])
 }
 
 pub(super) fn lossless(bench: &Bench) -> Class {
@@ -168,15 +223,22 @@ impl Expected {
         };
         let (least, most) = (first.when.at_least_since(sent), first.when.at_most_since(sent));
         let latest = time.after(reaction).after(bench.tolerance());
+        if most >= time && least.after(reaction).after(bench.tolerance()) < time {
+            return Err(Void::Disturbed(format!(
+                "the tester was late: class {class} resumed between {} and {} after {what}",
+                micros(least),
+                micros(most)
+            )));
+        }
         if least > latest {
             bench.require_heartbeat(allowed, Nanos(first.when.earliest.0 - bench.tolerance().0 / 2))?;
         }
         judgement.time(&format!("pause of class {class} by {what}"), most, (Some(time), Some(latest)));
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
-        match most <= bench.device_stall() {
-            // If the device stalled for at least the observed pause time, it may have stopped the class late rather than resumed it early.
-            true => judgement.require_unless_stalled(most >= time, early),
+        match most <= bench.device_stall().max(bench.longest_stall(sent.earliest)) {
+            // After a stall of at least the observed pause time, the class may have stopped late rather than resumed early.
+            true => judgement.require_in_time(most >= time, early),
             false => judgement.require(most >= time, early),
         }
         judgement.require_in_time(least <= latest, || {
@@ -186,7 +248,7 @@ impl Expected {
     }
 }
 
-/// Sends a frame that must pause no stream, and fails the case unless frames of each stream still arrive.
+/// Sends a frame that must pause no stream, and fails the case if a stream stops.
 pub(super) fn has_no_effect(
     bench: &mut Bench,
     judgement: &mut Judgement,
@@ -196,16 +258,11 @@ pub(super) fn has_no_effect(
 ) -> Result<(), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;
+    let sending = streams.sending(bench);
     let sent = bench.send_now(TO, bytes);
     bench.run_for(time)?;
-    let from = sent.latest.after(response_limit(bench));
-    let end = sent.earliest.after(time);
-    bench.require_heartbeat(from, end)?;
-    for (class, stream) in &streams.of {
-        let frames = between(bench, *stream, from, end).len();
-        judgement.measure(&format!("frames of class {class} after {what}"), frames as f64, "frames");
-        judgement.require_in_time(frames > 0, || format!("{what} paused class {class}"));
-    }
+    let window = (sent.latest.after(response_limit(bench)), sent.earliest.after(time));
+    sending.require_flow(bench, judgement, None, window, what)?;
     bench.resume(TO, ClassSet::ALL);
     bench.run_for(BEFORE)
 }
@@ -220,11 +277,17 @@ mod tests {
 
     #[test]
     fn test_streams_of_all_classes_fit_on_the_line() {
-        for (speed, expected) in
-            [(1, 1), (10_000_000, 1_000_000), (100_000_000, 10_000_000), (100_000_000_000, 200_000_000)]
-        {
+        for (speed, streams, expected) in [
+            (1, 1, 1),
+            (10_000_000, 1, 1_000_000),
+            (100_000_000, 1, 10_000_000),
+            (96_000_000, 2, 8_000_000),
+            (96_000_000, 8, 2_000_000),
+            (100_000_000_000, 8, 200_000_000),
+        ] {
             let speed = BitRate::new(speed).expect("the speed is not zero");
-            assert_eq!(rate(speed), BitRate::new(expected).expect("the rate is not zero"), "{speed:?}");
+            let expected = BitRate::new(expected).expect("the rate is not zero");
+            assert_eq!(rate(speed, streams), expected, "{speed:?}, {streams}");
         }
     }
 }

@@ -2,7 +2,7 @@ use xoff_wire::units::{Nanos, Quanta};
 use xoff_wire::{MacControl, mac_control};
 
 use crate::bench::{Bench, Void};
-use crate::cases::streams::{Expected, QUANTA_MAX, Streams, TO, has_no_effect, lossless, markable};
+use crate::cases::streams::{Expected, QUANTA_MAX, Streams, TO, has_no_effect, lossless, markable, obeying};
 use crate::judgement::Judgement;
 
 const OPCODE: usize = 14;
@@ -14,9 +14,9 @@ const SHORT: u16 = QUANTA_MAX / 3;
 
 type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
 
-/// Fails the case if changed PFC frames for the lowest lossless class pause anything.
+/// Fails the case if changed PFC frames for a class that obeys PFC pause it.
 fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgement, Void> {
-    let streams = Streams::lossless(bench)?;
+    let streams = Streams::obeying(bench)?;
     let (class, _) = streams.first();
     let mut judgement = Judgement::new();
     for (what, change) in variants {
@@ -27,9 +27,9 @@ fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgeme
     Ok(judgement)
 }
 
-/// Fails the case unless a changed PFC frame for the lowest lossless class pauses this class.
+/// Fails the case unless a changed PFC frame pauses a class that obeys PFC.
 fn with_effect(bench: &mut Bench, what: &str, change: impl Fn(&mut Vec<u8>)) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?.first();
+    let (class, stream) = Streams::obeying(bench)?.first();
     let mut judgement = Judgement::new();
     let mut bytes = bench.pfc(TO, &[(class, SHORT)]);
     change(&mut bytes);
@@ -75,7 +75,7 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
     // Cut the frame before the class's pause time. On the line, zeros pad the frame: they are a pause time of zero, so the frame must
     // pause nothing.
-    let class = lossless(bench);
+    let class = obeying(bench)?;
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])
 }
@@ -110,7 +110,7 @@ pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn pause_802_3x(bench: &mut Bench) -> Result<Judgement, Void> {
-    let streams = Streams::lossless(bench)?;
+    let streams = Streams::obeying(bench)?;
     let bytes = MacControl::Pause(Quanta(QUANTA_MAX)).encode(bench.port(TO).mac());
     let mut judgement = Judgement::new();
     has_no_effect(bench, &mut judgement, &streams, &bytes, "an 802.3x PAUSE")?;

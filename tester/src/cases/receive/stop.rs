@@ -17,6 +17,8 @@ fn long_pause(bench: &mut Bench, (class, stream): (Class, StreamId)) -> Result<(
     require_long_enough(bench, time)?;
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
     bench.run_for(response_limit(bench).after(time_of_frames(bench, FRAMES)).min(time))?;
+    // Without frames in this time, a class that did not stop would not be noticed.
+    bench.require_steady(sent.latest, time_of_frames(bench, FRAMES / 2))?;
     bench.stop(stream);
     Ok((sent, sent.earliest.after(time).min(bench.now())))
 }
@@ -28,7 +30,7 @@ fn gaps(bench: &Bench, stream: StreamId) -> u64 {
 }
 
 pub(super) fn stops_class(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?.first();
+    let (class, stream) = Streams::obeying(bench)?.first();
     let before = gaps(bench, stream);
     let (sent, end) = long_pause(bench, (class, stream))?;
     let limit = response_limit(bench);
@@ -62,31 +64,14 @@ pub(super) fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for class in marked(bench, bench.setup.device.obeys)? {
         let streams = Streams::start(bench, markable(bench).iter())?;
-        let sent_by =
-            |bench: &Bench| streams.of.iter().map(|(_, stream)| bench.sent(*stream)).collect::<Vec<_>>();
-        let before = (bench.now(), sent_by(bench));
+        let sending = streams.sending(bench);
         let (sent, _) = long_pause(bench, (class, streams.stream(class)))?;
         let time = bench.pause_time(TO, QUANTA_MAX);
         bench.run_for(Nanos(time.0 / 2))?;
-        let after = (bench.now(), sent_by(bench));
         let from = sent.latest.after(response_limit(bench));
-        let end = sent.earliest.after(time).min(after.0);
-        for (index, (other, stream)) in
-            streams.of.iter().enumerate().filter(|(_, (other, _))| *other != class)
-        {
-            let sent = u128::from(after.1[index] - before.1[index]) * u128::from(end.since(from).0);
-            let sent = u64::try_from(sent / u128::from(after.0.since(before.0).0.max(1))).unwrap_or(u64::MAX);
-            let least = (sent / 2).max(1);
-            let frames = between(bench, *stream, from, end).len() as u64;
-            let name = format!("frames of class {other} while class {class} is paused");
-            judgement.limits(&name, frames as f64, "frames", (Some(least as f64), None));
-            judgement.require_in_time(frames >= least, || match frames {
-                0 => format!("class {other} also stopped when class {class} was paused"),
-                _ => format!(
-                    "{frames} of {sent} frames of class {other} passed while class {class} was paused"
-                ),
-            });
-        }
+        let end = sent.earliest.after(time).min(bench.now());
+        let what = format!("an XOFF of class {class}");
+        sending.require_flow(bench, &mut judgement, Some(class), (from, end), &what)?;
         streams.of.iter().for_each(|(_, stream)| bench.stop(*stream));
         bench.resume(TO, ClassSet::ALL);
         bench.run_for(BEFORE)?;
@@ -146,7 +131,7 @@ fn resumes(
 }
 
 pub(super) fn expiry(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?.first();
+    let (class, stream) = Streams::obeying(bench)?.first();
     let mut judgement = Judgement::new();
     // The two bytes of the second pause time differ, so that a device that swaps them fails.
     for quanta in [QUANTA_MAX, QUANTA_MAX / 3 - 100] {

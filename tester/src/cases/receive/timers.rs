@@ -11,7 +11,7 @@ const SHORT: u16 = QUANTA_MAX / 3;
 
 /// Sends an XOFF of `first` quanta, then one of `second`. Fails the case unless the second one decides when the pause ends.
 fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?.first();
+    let (class, stream) = Streams::obeying(bench)?.first();
     let before = bench.pause(TO, &[(class, first)]);
     bench.run_for(Nanos(bench.pause_time(TO, SHORT).0 / 3))?;
     let sent = bench.pause(TO, &[(class, second)]);
@@ -37,7 +37,7 @@ pub(super) fn longer(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     const TIMES: u32 = 6;
-    let (class, stream) = Streams::lossless(bench)?.first();
+    let (class, stream) = Streams::obeying(bench)?.first();
     let time = bench.pause_time(TO, SHORT);
     require_long_enough(bench, time)?;
     let first = bench.pause(TO, &[(class, SHORT)]);
@@ -93,7 +93,7 @@ pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
-    let streams = Streams::lossless(bench)?;
+    let streams = Streams::obeying(bench)?;
     let (class, _) = streams.first();
     let mut judgement = Judgement::new();
     let bytes = bench.pfc(TO, &[(class, 0)]);
@@ -102,7 +102,7 @@ pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::lossless(bench)?.first();
+    let (class, stream) = Streams::obeying(bench)?.first();
     let time = bench.pause_time(TO, QUANTA_MAX);
     let others: ClassSet = Class::ALL.into_iter().filter(|other| *other != class).collect();
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);

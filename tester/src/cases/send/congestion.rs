@@ -5,11 +5,13 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
 use crate::cases::complete::{drain, require_complete};
-use crate::cases::streams::{FROM, TO, start_heartbeat};
+use crate::cases::streams::{FROM, TO, require_held, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Maximum wait for an XOFF, and maximum pause by port 2.
+/// Maximum wait for an XOFF.
 const LIMIT: Nanos = Nanos::from_secs(3);
+/// Maximum pause by port 2, longer than a case waits for XOFF and refreshes.
+const HOLD_MAX: Nanos = Nanos::from_secs(5);
 /// Maximum time until a flooded NIC pauses its peer.
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
 const SIZE: u32 = 1_000;
@@ -26,6 +28,7 @@ pub(super) struct Congestion {
     pub is_paused: bool,
     /// Number of earlier MAC control frames.
     earlier: usize,
+    begin: Nanos,
 }
 
 fn rate(bench: &Bench) -> BitRate {
@@ -51,6 +54,7 @@ pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Re
 
 impl Congestion {
     pub(super) fn begin(bench: &mut Bench, class: Class) -> Result<Congestion, Void> {
+        let begin = bench.now();
         if bench.examines_nic() {
             let earlier = bench.controls(TO).len();
             let stream = flood(bench, class, SIZE)?;
@@ -60,19 +64,24 @@ impl Congestion {
                     "the NIC sent no PFC in a flood; see case send.before-loss".into(),
                 ));
             }
-            return Ok(Congestion { sender: TO, class, stream, is_paused, earlier });
+            return Ok(Congestion { sender: TO, class, stream, is_paused, earlier, begin });
         }
         start_heartbeat(bench)?;
-        bench.hold(TO, [class].into_iter().collect(), LIMIT);
+        bench.hold(TO, [class].into_iter().collect(), HOLD_MAX);
         let earlier = bench.controls(FROM).len();
         let stream = bench.stream(flow(bench, class))?;
         let is_paused = bench
             .run_until(LIMIT, |bench| xoffs(&bench.controls(FROM)[earlier..], class).next().is_some())?;
-        Ok(Congestion { sender: FROM, class, stream, is_paused, earlier })
+        Ok(Congestion { sender: FROM, class, stream, is_paused, earlier, begin })
     }
 
     pub(super) fn controls<'a>(&self, bench: &'a Bench) -> &'a [ControlFrame] {
         &bench.controls(self.sender)[self.earlier..]
+    }
+
+    /// Voids the run if the pause that causes the congestion may have expired.
+    pub(super) fn require_held(&self, bench: &Bench) -> Result<(), Void> {
+        if bench.examines_nic() { Ok(()) } else { require_held(bench, self.begin) }
     }
 
     /// Ends the pause that caused the congestion, or lets the program read, so that the device drains.

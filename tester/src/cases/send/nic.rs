@@ -1,7 +1,7 @@
 //! Cases of a NIC, which must pause its peer before it drops a frame: port 2 floods port 1, the NIC, while the program that should read the
 //! frames reads nothing.
 
-use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
+use xoff_wire::units::{Bytes, Class, ClassSet, Nanos};
 
 use super::congestion::{await_pause, flood};
 use super::silence::{CONGESTED, require_only};
@@ -80,13 +80,20 @@ impl Flood {
                 });
             }
         }
-        if self.is_paused {
-            judgement.note(format!("the NIC paused {what}"));
-        } else if self.size > SMALL && self.rate < self.line / 4 * 3 {
-            let line = self.line / 1_000_000;
-            judgement.cannot_tell(format!("the tester sent only {rate:.0} Mb/s to a line of {line} Mb/s"));
-        } else {
-            judgement.note(format!("the NIC took {rate:.0} Mb/s of {what} without a pause"));
+        match self.is_paused {
+            true => judgement.note(format!("the NIC paused {what}")),
+            false => judgement.note(format!("the NIC took {rate:.0} Mb/s of {what} without a pause")),
+        }
+        if self.size > SMALL {
+            self.require_full_line(judgement);
+        }
+    }
+
+    /// Requires that the flood filled three quarters of the line, unless the NIC paused it.
+    fn require_full_line(self, judgement: &mut Judgement) {
+        if !self.is_paused && self.rate < self.line / 4 * 3 {
+            let [rate, line] = [self.rate, self.line].map(|rate| rate / 1_000_000);
+            judgement.cannot_tell(format!("the tester sent only {rate} Mb/s to a line of {line} Mb/s"));
         }
     }
 }
@@ -103,22 +110,20 @@ fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
 
 fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let allowed = bench.setup.device.lossless;
-    let Some(lossy) = markable(bench).iter().find(|class| !allowed.contains(*class)) else {
-        return Err(Void::NotPossible("no lossy class has a mark".into()));
-    };
-    let size = full_size(bench);
-    flood(bench, lossy, size)?;
-    bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
+    for class in marked(bench, ClassSet(!allowed.0))? {
+        let flood = Flood::run(bench, class, full_size(bench))?;
+        flood.require_full_line(&mut judgement);
+    }
     require_only(bench, &mut judgement, TO, 0, allowed);
     Ok(judgement)
 }
 
 fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
-    let socket = bench.host_socket(FROM)?;
+    let (socket, rate) = (bench.host_socket(FROM)?, silence::slow(bench));
     bench.read_host_socket();
     for class in markable(bench).iter() {
-        bench.stream(Flow::new(TO, FROM, class).rate(BitRate::from_mbps(2)).to_socket(socket))?;
+        bench.stream(Flow::new(TO, FROM, class).rate(rate).to_socket(socket))?;
     }
     bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
