@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: status
+// Tests for sections of SPECIFICATION.md: status
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: memory
+// Tests for sections of SPECIFICATION.md: memory
 
 use std::path::Path;
 

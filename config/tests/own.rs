@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: own-policy
+// Tests for sections of SPECIFICATION.md: own-policy
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: configuration
+// Tests for sections of SPECIFICATION.md: configuration
 
 use xoff_config::{Config, ConfigError, Machine, Problem};
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: configuration
+// Tests for sections of SPECIFICATION.md: configuration
 
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;

@@ -148,7 +148,7 @@ impl Program {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: devices
+// Tests for sections of SPECIFICATION.md: devices
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

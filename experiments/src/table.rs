@@ -32,7 +32,7 @@ impl Plan {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: sim-fabrics
+// Tests for sections of SPECIFICATION.md: sim-fabrics
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

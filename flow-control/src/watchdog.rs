@@ -202,7 +202,7 @@ impl Watchdog {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: watchdog
+// Tests for sections of SPECIFICATION.md: watchdog
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: host-service
+// Tests for sections of SPECIFICATION.md: host-service
 
 use std::process::Command;
 use std::thread;

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: sim-timing
+// Tests for sections of SPECIFICATION.md: sim-timing
 
 use std::fmt::Write as _;
 

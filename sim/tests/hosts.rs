@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: sim-hosts
+// Tests for sections of SPECIFICATION.md: sim-hosts
 
 use std::sync::Arc;
 

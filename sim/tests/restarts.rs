@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: sim-faults
+// Tests for sections of SPECIFICATION.md: sim-faults
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -53,7 +53,7 @@ impl SpinWindow {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: workers
+// Tests for sections of SPECIFICATION.md: workers
 #[cfg(test)]
 mod tests {
     use super::*;

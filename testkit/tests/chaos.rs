@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: chaos
+// Tests for sections of SPECIFICATION.md: chaos
 
 use std::ops::Range;
 

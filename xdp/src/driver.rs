@@ -103,7 +103,7 @@ impl FlowControl {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: frames
+// Tests for sections of SPECIFICATION.md: frames
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

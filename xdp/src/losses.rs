@@ -114,7 +114,7 @@ impl Losses {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: kernel-drops
+// Tests for sections of SPECIFICATION.md: kernel-drops
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -162,7 +162,7 @@ impl MicroFlow {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: batches
+// Tests for sections of SPECIFICATION.md: batches
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: batches
+// Tests for sections of SPECIFICATION.md: batches
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: gfc
+// Tests for sections of SPECIFICATION.md: gfc
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;

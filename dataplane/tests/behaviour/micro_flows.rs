@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: batches
+// Tests for sections of SPECIFICATION.md: batches
 
 use std::array;
 use std::sync::Arc;

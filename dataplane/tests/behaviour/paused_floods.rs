@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: stalled-floods
+// Tests for sections of SPECIFICATION.md: stalled-floods
 
 mod members;
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: pipeline
+// Tests for sections of SPECIFICATION.md: pipeline
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: routing
+// Tests for sections of SPECIFICATION.md: routing
 
 mod addresses;
 mod hops;

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: snooping
+// Tests for sections of SPECIFICATION.md: snooping
 
 use std::sync::{Arc, Mutex};
 

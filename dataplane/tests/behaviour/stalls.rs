@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: pacing
+// Tests for sections of SPECIFICATION.md: pacing
 
 use xoff_flow_control::headroom::Link;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};

@@ -137,7 +137,7 @@ impl Verdict {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: experiments
+// Tests for sections of SPECIFICATION.md: experiments
 #[cfg(test)]
 mod tests {
     use xoff_host::HostReport;

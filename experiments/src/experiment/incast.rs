@@ -258,7 +258,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: experiments
+// Tests for sections of SPECIFICATION.md: experiments
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: scenarios
+// Tests for sections of SPECIFICATION.md: scenarios
 
 mod changes;
 mod faults;

@@ -101,7 +101,7 @@ impl Response {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: peer-faults
+// Tests for sections of SPECIFICATION.md: peer-faults
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

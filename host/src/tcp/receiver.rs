@@ -200,7 +200,7 @@ impl Receiver {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

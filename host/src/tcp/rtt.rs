@@ -59,7 +59,7 @@ impl Rtt {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

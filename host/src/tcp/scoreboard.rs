@@ -186,7 +186,7 @@ impl Scoreboard {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

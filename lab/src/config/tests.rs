@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// This file proves promises of SPECIFICATION.md: lab-file
+// Tests for sections of SPECIFICATION.md: lab-file
 
 use std::fs;
 use std::path::PathBuf;

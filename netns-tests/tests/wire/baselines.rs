@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: lossless
+// Tests for sections of SPECIFICATION.md: lossless
 
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 

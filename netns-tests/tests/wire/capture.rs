@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: capture
+// Tests for sections of SPECIFICATION.md: capture
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};

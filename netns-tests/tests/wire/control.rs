@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: status
+// Tests for sections of SPECIFICATION.md: status
 
 use std::process::{Command, Output};
 

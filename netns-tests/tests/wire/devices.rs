@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: own-stack
+// Tests for sections of SPECIFICATION.md: own-stack
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: ecn
+// Tests for sections of SPECIFICATION.md: ecn
 
 use std::fs;
 

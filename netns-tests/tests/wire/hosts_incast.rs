@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: host-service
+// Tests for sections of SPECIFICATION.md: host-service
 
 use std::fs;
 use std::path::Path;

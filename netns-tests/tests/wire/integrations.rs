@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: integrations
+// Tests for sections of SPECIFICATION.md: integrations
 
 use std::path::Path;
 use std::process::Command;

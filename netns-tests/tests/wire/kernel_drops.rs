@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: kernel-drops
+// Tests for sections of SPECIFICATION.md: kernel-drops
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: lab-links
+// Tests for sections of SPECIFICATION.md: lab-links
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: lab-lifecycle
+// Tests for sections of SPECIFICATION.md: lab-lifecycle
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;

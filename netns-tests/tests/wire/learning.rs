@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: bridging
+// Tests for sections of SPECIFICATION.md: bridging
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: memory
+// Tests for sections of SPECIFICATION.md: memory
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: host-pauses
+// Tests for sections of SPECIFICATION.md: host-pauses
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: pause-modes
+// Tests for sections of SPECIFICATION.md: pause-modes
 
 use std::collections::BTreeMap;
 

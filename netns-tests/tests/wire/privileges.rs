@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: privileges
+// Tests for sections of SPECIFICATION.md: privileges
 
 use std::collections::BTreeMap;
 use std::fs;

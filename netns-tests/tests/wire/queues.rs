@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: devices
+// Tests for sections of SPECIFICATION.md: devices
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: reload
+// Tests for sections of SPECIFICATION.md: reload
 
 use std::process::Command;
 

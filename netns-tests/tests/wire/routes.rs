@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: route-mirror
+// Tests for sections of SPECIFICATION.md: route-mirror
 
 mod neighbours;
 mod nexthops;

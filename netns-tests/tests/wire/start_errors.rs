@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: check
+// Tests for sections of SPECIFICATION.md: check
 
 use std::fs;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: host-pauses
+// Tests for sections of SPECIFICATION.md: host-pauses
 
 use xoff_nic::egress::{Egress, EgressSettings, Leaf};
 use xoff_xdp::PacketSender;

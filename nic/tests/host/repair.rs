@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: host-guard
+// Tests for sections of SPECIFICATION.md: host-guard
 
 use std::process::Command;
 

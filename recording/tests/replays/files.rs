@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: recording
+// Tests for sections of SPECIFICATION.md: recording
 
 use std::sync::mpsc;
 use std::time::Duration;

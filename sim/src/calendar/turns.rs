@@ -132,7 +132,7 @@ impl Turns {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: sim-timing
+// Tests for sections of SPECIFICATION.md: sim-timing
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 
 use std::sync::Arc;
 

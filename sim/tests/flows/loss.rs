@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: sim-hosts
+// Tests for sections of SPECIFICATION.md: sim-hosts
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
 //! TCP over paths that reorder: the experiment `balance` with simulated hosts.
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: sim-fabrics
+// Tests for sections of SPECIFICATION.md: sim-fabrics
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

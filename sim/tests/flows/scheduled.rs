@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: sim-scheduled
+// Tests for sections of SPECIFICATION.md: sim-scheduled
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: sim-timing
+// Tests for sections of SPECIFICATION.md: sim-timing
 
 use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, FlowPlan, Framing, HostSettings, Load, NewFlows, RoceSettings,

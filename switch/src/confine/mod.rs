@@ -134,7 +134,7 @@ impl Privileges {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: privileges
+// Tests for sections of SPECIFICATION.md: privileges
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

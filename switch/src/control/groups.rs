@@ -200,7 +200,7 @@ pub(super) fn name_at(view: &SwitchView, port: PortId) -> Option<String> {
     group.map(|group| group.name.clone())
 }
 
-// This file proves promises of SPECIFICATION.md: lacp
+// Tests for sections of SPECIFICATION.md: lacp
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

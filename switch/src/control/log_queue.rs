@@ -147,7 +147,7 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: log
+// Tests for sections of SPECIFICATION.md: log
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: workers
+// Tests for sections of SPECIFICATION.md: workers
 
 use std::sync::Arc;
 

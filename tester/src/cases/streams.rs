@@ -69,8 +69,8 @@ pub(super) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Fails the case unless half of the frames sent between `from` and `end` arrive then, in each class but `paused`. Assumes that the
-    /// tester sent evenly until now; `what` names the event that must not stop the classes.
+    /// Fails the case unless half of the frames sent between `from` and `end` arrive then, in each class but `paused`; `what`
+    /// names the event that must stop no other class.
     pub(super) fn require_flow(
         &self,
         bench: &Bench,

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: lldp
+// Tests for sections of SPECIFICATION.md: lldp
 
 use proptest::prelude::*;
 use xoff_explore::explore;

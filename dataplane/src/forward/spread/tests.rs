@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: groups
+// Tests for sections of SPECIFICATION.md: groups
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: lacp
+// Tests for sections of SPECIFICATION.md: lacp
 
 use std::sync::Arc;
 

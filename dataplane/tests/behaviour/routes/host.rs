@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: slow-path
+// Tests for sections of SPECIFICATION.md: slow-path
 
 use super::*;
 

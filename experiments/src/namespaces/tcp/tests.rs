@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: experiments
+// Tests for sections of SPECIFICATION.md: experiments
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: scenarios
+// Tests for sections of SPECIFICATION.md: scenarios
 
 use super::*;
 

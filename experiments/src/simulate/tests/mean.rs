@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: sim-results
+// Tests for sections of SPECIFICATION.md: sim-results
 
 use std::io::Write as _;
 

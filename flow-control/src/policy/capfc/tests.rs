@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: capfc
+// Tests for sections of SPECIFICATION.md: capfc
 
 use xoff_wire::units::ClassSet;
 

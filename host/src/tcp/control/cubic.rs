@@ -92,7 +92,7 @@ fn floor(window: f64) -> u32 {
     window as u32
 }
 
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -53,7 +53,7 @@ impl Dctcp {
     }
 }
 
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

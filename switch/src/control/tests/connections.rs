@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: http
+// Tests for sections of SPECIFICATION.md: http
 
 use super::*;
 

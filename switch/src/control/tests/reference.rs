@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: monitoring
+// Tests for sections of SPECIFICATION.md: monitoring
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

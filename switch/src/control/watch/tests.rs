@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: log
+// Tests for sections of SPECIFICATION.md: log
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};

@@ -1,4 +1,4 @@
-// This file proves promises of SPECIFICATION.md: dcbx
+// Tests for sections of SPECIFICATION.md: dcbx
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service};
 use xoff_wire::Header;

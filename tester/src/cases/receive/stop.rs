@@ -17,7 +17,7 @@ fn long_pause(bench: &mut Bench, (class, stream): (Class, StreamId)) -> Result<(
     require_long_enough(bench, time)?;
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
     bench.run_for(response_limit(bench).after(time_of_frames(bench, FRAMES)).min(time))?;
-    // Without frames in this time, a class that did not stop would not be noticed.
+    // Without frames in this time, the case examines nothing.
     bench.require_steady(sent.latest, time_of_frames(bench, FRAMES / 2))?;
     bench.stop(stream);
     Ok((sent, sent.earliest.after(time).min(bench.now())))

@@ -3,7 +3,7 @@
 //!
 //! `docs/simulation.md` (TCP) lists the intended differences from Linux.
 
-// This file proves promises of SPECIFICATION.md: tcp
+// Tests for sections of SPECIFICATION.md: tcp
 
 use std::fmt::Write;
 
