@@ -8,7 +8,7 @@ use super::complete::{drain, full_size, require_complete, share};
 use super::streams::{FROM, TO, first_after, lossless, marked, response_limit, start_heartbeat};
 use crate::bench::{Bench, Flow, Reaction, StreamId, Void};
 use crate::judgement::Judgement;
-use crate::report::{Curve, Figure, Marker};
+use crate::report::{Curve, Figure, Marker, Verdict};
 
 pub(super) const CASES: &[Case] = &[
     Case {
@@ -69,9 +69,9 @@ fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result
     let begin = bench.now();
     let frame = counted(bench, SIZE);
     let line = Bytes::on_line(SIZE).0 * 8;
-    let rate =
-        BitRate::new((line * 1_000_000_000 / interval.0.max(1)).max(1_000)).expect("the rate is not zero");
-    let rate = rate.min(share(bench, 100, 1, SIZE));
+    let speed = bench.port(from).speed().bits_per_second();
+    let rate = (line * 1_000_000_000 / interval.0.max(1)).min(speed).max(1_000);
+    let rate = BitRate::new(rate).expect("the rate is not zero").min(share(bench, 100, 1, SIZE));
     let earlier = bench.controls(from).len();
     bench.react(from, Reaction::Ignore);
     let stream = bench.stream(Flow::new(from, TO, class).size(SIZE).rate(rate))?;
@@ -164,7 +164,7 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let frame = counted(bench, SIZE);
     let total = bench.sent(filled.stream) * frame;
     let begin = bench.now();
-    let step = bench.port(TO).speed().time_of(Bytes(STEP_BYTES));
+    let step = bench.port(TO).speed().time_of(Bytes(STEP_BYTES.max(total / 500)));
     let classes = [class].into_iter().collect();
     let mut points = vec![(0.0, total as f64)];
     let (mut before, mut after) = (total, total);
@@ -192,6 +192,9 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &[filled.stream], "the filled queue");
     judgement.require(last.is_some() || found.is_some(), || "the paused queue did not drain".to_owned());
+    if found.is_none() && after > 0 && judgement.verdict() == Verdict::Pass {
+        return Err(Void::Disturbed(format!("{STEPS_MAX} drain steps did not empty the queue")));
+    }
     judgement.measure("queue before the drain step that caused the device's XON", before as f64, "bytes");
     judgement.measure("queue after the drain step that caused the device's XON", after as f64, "bytes");
     judgement

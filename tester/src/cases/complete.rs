@@ -1,8 +1,9 @@
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::streams::{QUANTA_MAX, TO, response_limit};
+use super::streams::{FROM, QUANTA_MAX, TO, lossless, response_limit};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
+use crate::setup::Mark;
 
 pub(super) const DRAIN: Nanos = Nanos::from_secs(3);
 /// Minimum time without frames after which missing ones are lost.
@@ -105,9 +106,15 @@ pub(super) fn senders(bench: &Bench) -> impl Iterator<Item = usize> + use<> {
     (0..bench.ports().len()).filter(|port| *port != TO)
 }
 
-/// Returns the size without FCS of a frame with the device's MTU, at most 1,514 bytes.
+/// Returns the size without FCS of a frame with the device's MTU, at most 1,514 bytes and a tag.
 pub(super) fn full_size(bench: &Bench) -> u32 {
-    bench.setup.device.mtu.min(1_500) + 14
+    bench.setup.device.mtu.min(1_500) + 14 + tag_len(bench)
+}
+
+/// Returns the length of the tag in frames of port 1.
+pub(super) fn tag_len(bench: &Bench) -> u32 {
+    let is_marked = matches!(bench.setup.mark(lossless(bench)), Some(Mark::Pcp(_)));
+    if is_marked || bench.port(FROM).settings.vlan.is_some() { 4 } else { 0 }
 }
 
 /// Makes the receiver pause and resume `classes` in turn, each time for `pause`, until `span` has passed.

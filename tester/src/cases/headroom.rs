@@ -57,9 +57,10 @@ pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Resu
     bench.react(FROM, Reaction::Obey);
     bench.stop_streams(&streams);
     let received = |bench: &Bench| streams.iter().map(|stream| bench.tally(*stream).frames).sum::<u64>();
+    let quiet = QUIET.max(settle).max(bench.stall_limit());
     loop {
         let before = received(bench);
-        bench.run_for(QUIET)?;
+        bench.run_for(quiet)?;
         if received(bench) == before {
             break;
         }

@@ -11,7 +11,7 @@ use crate::judgement::Judgement;
 
 const THIRD: usize = 2;
 /// Number of frames queued for the paused port; their bytes are fewer than usual XOFF thresholds.
-const WAITING: u64 = 8;
+const WAITING: u64 = 2;
 const VICTIMS: u64 = 200;
 const HOLD: Nanos = Nanos::from_millis(150);
 
@@ -52,6 +52,15 @@ fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     bench.run_for(response)?;
     let waiting = bench.stream(Flow::new(FROM, TO, class).count(WAITING))?;
     bench.run_for(Nanos::from_millis(5))?;
+    let mut judgement = Judgement::new();
+    if bench.controls(victim.from).iter().any(|frame| frame.is_xoff(victim.class)) {
+        judgement.cannot_tell(format!(
+            "the device paused class {} of port {} when {WAITING} frames were queued",
+            victim.class,
+            victim.from + 1
+        ));
+        return Ok(judgement);
+    }
     let before = bench.now();
     let flow = Flow::new(victim.from, victim.to, victim.class).size(200);
     let stream = bench.stream(flow.count(VICTIMS))?;
@@ -61,7 +70,6 @@ fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     bench.release(TO);
     bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
     drain(bench, &[waiting])?;
-    let mut judgement = Judgement::new();
     if early > 0 {
         judgement.cannot_tell(format!("class {class} was not paused; see case receive.stops-class"));
     }
@@ -119,6 +127,10 @@ fn floods(bench: &mut Bench) -> Result<Judgement, Void> {
         judgement.require(flooded == 0, || {
             format!("port {} received {flooded} frames to the address of port 2", port + 1)
         });
+    }
+    let received = bench.tally(stream).frames;
+    if received < VICTIMS {
+        judgement.cannot_tell(format!("only {received} of {VICTIMS} frames arrived at port 2"));
     }
     Ok(judgement)
 }

@@ -221,7 +221,8 @@ fn send_packets(
     drain(bench, &[stream])?;
     let packets = Packets { ecn: bench.arrivals_of(stream).map(|arrival| arrival.ecn).collect(), early };
     let lost = if count < QUEUED { bench.missing(stream) } else { 0 };
-    let may_mark = congested && ecn == ECT;
+    let is_short = bench.setup.device.ecn.is_some_and(|[ecn, _]| ecn.0 < 2 * packet);
+    let may_mark = (congested || is_short) && ecn == ECT;
     let changed = packets.ecn.iter().filter(|bits| **bits != ecn && !(may_mark && **bits == CE)).count();
     let queue = if congested { "a congested queue" } else { "an empty queue" };
     judgement.require_unless_stalled(changed == 0, || {

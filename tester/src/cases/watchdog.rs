@@ -4,7 +4,7 @@
 use xoff_wire::units::Nanos;
 
 use super::complete::{drain, require_complete};
-use super::streams::{FROM, TO, lossless, markable, require_held, start_heartbeat};
+use super::streams::{FROM, TO, lossless, markable, require_held, response_limit, start_heartbeat};
 use super::{Case, Run};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
@@ -30,13 +30,17 @@ fn time(bench: &Bench) -> Result<Nanos, Void> {
     bench.setup.device.watchdog.ok_or_else(missing)
 }
 
+fn reaction(bench: &Bench) -> Nanos {
+    response_limit(bench).max(Nanos::from_millis(5))
+}
+
 /// Pauses the lowest lossless class for `span` while some of its frames are queued. Returns their stream.
 fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;
-    let begin = bench.now();
-    bench.hold(TO, [class].into_iter().collect(), span.after(POLL));
-    bench.run_for(Nanos::from_millis(5))?;
+    let (begin, reaction) = (bench.now(), reaction(bench));
+    bench.hold(TO, [class].into_iter().collect(), reaction.after(span).after(POLL));
+    bench.run_for(reaction)?;
     let waiting = bench.stream(Flow::new(FROM, TO, class).count(WAITING))?;
     bench.run_for(span)?;
     require_held(bench, begin)?;
@@ -47,13 +51,27 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     let time = time(bench)?;
     let mut judgement = Judgement::new();
     let begin = bench.now();
-    let waiting = storm(bench, Nanos(time.0 / 2))?;
+    let span = Nanos((time.0 / 2).saturating_sub(reaction(bench).0).max(time.0 / 4));
+    let waiting = storm(bench, span)?;
+    let early = bench.tally(waiting).frames;
     bench.release(TO);
-    let was_short = bench.now().since(begin) < Nanos(time.0 * 9 / 10);
+    let took = bench.now().since(begin);
     drain(bench, &[waiting])?;
+    if early > 0 {
+        judgement.cannot_tell(format!(
+            "{early} frames arrived while their class was paused, so they did not queue; see case receive.stops-class"
+        ));
+        return Ok(judgement);
+    }
     let lost = bench.missing(waiting);
     judgement.measure("frames lost in a storm of half the detection time", lost as f64, "frames");
-    if was_short {
+    if took >= Nanos(time.0 * 9 / 10) {
+        judgement.cannot_tell(format!(
+            "the tester was late: its storm of half the detection time of {} ms took {} ms",
+            time.0 / 1_000_000,
+            took.0 / 1_000_000
+        ));
+    } else {
         judgement.require_unless_stalled(lost == 0, || {
             format!(
                 "{lost} frames were dropped in a storm of half the detection time of {} ms",

@@ -1,11 +1,11 @@
 use xoff_wire::units::Nanos;
 
 use crate::bench::{Bench, Flow, Void};
-use crate::cases::complete::{DRAIN, drain, full_size, require_complete, send_all, share};
+use crate::cases::complete::{DRAIN, drain, full_size, require_complete, send_all, share, tag_len};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Frame sizes in bytes without FCS.
+/// Frame sizes in bytes without FCS and tag.
 const SIZES: [u32; 9] = [60, 61, 64, 124, 252, 508, 1_020, 1_513, 1_514];
 const FRAMES_OF_SIZE: u64 = 300;
 const BURSTS: usize = 20;
@@ -17,7 +17,7 @@ fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judge
     let class = lossless(bench);
     start_heartbeat(bench)?;
     let mut judgement = Judgement::new();
-    for size in sizes {
+    for size in sizes.map(|size| size + tag_len(bench)).collect::<Vec<_>>() {
         let rate = share(bench, 50, 1, size);
         let flow = Flow::new(FROM, TO, class).size(size).rate(rate);
         let stream = send_all(bench, flow, FRAMES_OF_SIZE)?;
@@ -28,7 +28,7 @@ fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judge
 }
 
 pub(super) fn sizes(bench: &mut Bench) -> Result<Judgement, Void> {
-    let most = full_size(bench);
+    let most = bench.setup.device.mtu + 14;
     of_sizes(bench, SIZES.into_iter().filter(|size| *size <= most))
 }
 
@@ -76,7 +76,7 @@ pub(super) fn idle(bench: &mut Bench) -> Result<Judgement, Void> {
         streams.push(bench.stream(Flow::new(FROM, TO, class).count(3))?);
     }
     // Without a heartbeat, a stall of the device can look like a loss.
-    bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0))?;
+    bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.outstanding(*stream) == 0))?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &streams, "streams after silence");
     Ok(judgement)

@@ -19,7 +19,9 @@ fn start(bench: &mut Bench) -> Result<(), Void> {
     Ok(())
 }
 
-fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgement, Void> {
+/// Judges streams under load since `begin`, unless the tester stalled for a quarter of the time.
+fn judge(bench: &mut Bench, streams: &[StreamId], begin: Nanos, what: &str) -> Result<Judgement, Void> {
+    bench.require_steady(begin, Nanos(bench.now().since(begin).0 / 4))?;
     bench.stop_streams(streams);
     drain(bench, streams)?;
     let mut judgement = Judgement::new();
@@ -38,7 +40,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     let begin = bench.now();
     bench.run_for(SPAN)?;
     let took = bench.now().since(begin);
-    let mut judgement = judge(bench, &streams, "the incast")?;
+    let mut judgement = judge(bench, &streams, begin, "the incast")?;
     require_full_line(bench, &mut judgement, &streams, took);
     let paused =
         bench.ports().iter().any(|port| port.controls.iter().any(|frame| frame.time(class).is_some()));
@@ -73,9 +75,9 @@ fn start_mix(bench: &mut Bench, percent: u64) -> Result<Vec<StreamId>, Void> {
 
 pub(super) fn mix(bench: &mut Bench) -> Result<Judgement, Void> {
     let streams = start_mix(bench, 150)?;
-    let class = lossless(bench);
+    let (class, begin) = (lossless(bench), bench.now());
     storm(bench, &[class], PAUSE, SPAN)?;
-    judge(bench, &streams, "the mix")
+    judge(bench, &streams, begin, "the mix")
 }
 
 pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -83,8 +85,9 @@ pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
     let rate = share(bench, 60, 1, size);
     start(bench)?;
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
+    let begin = bench.now();
     storm(bench, &[class], PAUSE, SPAN)?;
-    judge(bench, &[stream], "the stream")
+    judge(bench, &[stream], begin, "the stream")
 }
 
 pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -92,12 +95,12 @@ pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
     start(bench)?;
     let rate = share(bench, 80, 1, size);
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
-    let mut paused = 0;
+    let (begin, mut paused) = (bench.now(), 0);
     for pause in [1, 5, 20, 50] {
         storm(bench, &[class], Nanos::from_millis(pause), Nanos::from_millis(4 * pause))?;
         paused += 2 * pause;
     }
-    let mut judgement = judge(bench, &[stream], "the stream")?;
+    let mut judgement = judge(bench, &[stream], begin, "the stream")?;
     judgement.measure("time paused by the receiver", paused as f64, "ms");
     Ok(judgement)
 }
@@ -116,8 +119,9 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
             streams.push(bench.stream(Flow::new(from, TO, *class).size(size).rate(rate))?);
         }
     }
+    let begin = bench.now();
     storm(bench, &classes, PAUSE, SPAN)?;
-    judge(bench, &streams, "both classes")
+    judge(bench, &streams, begin, "both classes")
 }
 
 pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -133,8 +137,9 @@ pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
             streams.push(bench.stream(Flow::new(from, to, class).size(size).rate(rate))?);
         }
     }
+    let begin = bench.now();
     bench.run_for(SPAN)?;
-    judge(bench, &streams, "all pairs of ports")
+    judge(bench, &streams, begin, "all pairs of ports")
 }
 
 pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -148,8 +153,9 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
         start(bench)?;
         bench.only_count(FROM);
         let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
+        let part_begin = bench.now();
         storm(bench, &[class], PAUSE, part.min(span))?;
-        let result = judge(bench, &[stream], "a part of the soak")?;
+        let result = judge(bench, &[stream], part_begin, "a part of the soak")?;
         let is_stalled = bench.device_stall() > bench.stall_limit();
         bench.end_heartbeat();
         sent += bench.sent(stream);
