@@ -39,7 +39,7 @@ impl Bench {
         }
     }
 
-    /// Returns whether a heartbeat arrived after `time`; true if there is no heartbeat.
+    /// Returns whether a heartbeat arrived after `time`; true without a heartbeat.
     #[must_use]
     pub fn is_alive_since(&self, time: Nanos) -> bool {
         let Some(stream) = self.heartbeat else { return true };

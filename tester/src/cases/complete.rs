@@ -111,7 +111,6 @@ pub(super) fn full_size(bench: &Bench) -> u32 {
     bench.setup.device.mtu.min(1_500) + 14 + tag_len(bench)
 }
 
-/// Returns the length of the tag in frames of port 1.
 pub(super) fn tag_len(bench: &Bench) -> u32 {
     let is_marked = matches!(bench.setup.mark(lossless(bench)), Some(Mark::Pcp(_)));
     if is_marked || bench.port(FROM).settings.vlan.is_some() { 4 } else { 0 }

@@ -63,8 +63,8 @@ fn read(bench: &Bench) -> Result<Counters, Void> {
     })
 }
 
-/// Returns the command's output and error output, in files: to read pipes would wait for background processes.
 fn run(command: &str) -> io::Result<(ExitStatus, String, String)> {
+    // Not pipes: their readers would wait for background processes of the command.
     let file = || memfd_create(c"counters", MFdFlags::MFD_CLOEXEC).map(File::from);
     let (output, errors) = (file()?, file()?);
     let status = Command::new("timeout")

@@ -54,7 +54,6 @@ impl Streams {
         found.expect("the class must have a stream").1
     }
 
-    /// Begins to count the sent frames.
     pub(super) fn sending(&self, bench: &Bench) -> Sending<'_> {
         let sent = self.of.iter().map(|(_, stream)| bench.sent(*stream)).collect();
         Sending { streams: self, begin: bench.now(), sent }
@@ -105,7 +104,6 @@ fn flow(bench: &Bench, class: Class, streams: usize) -> Flow {
     Flow::new(FROM, TO, class).rate(rate(bench.port(FROM).speed().min(bench.port(TO).speed()), streams))
 }
 
-/// Returns the time in which the only stream sends `count` frames.
 pub(super) fn time_of_frames(bench: &Bench, count: u64) -> Nanos {
     let flow = flow(bench, Class::default(), 1);
     Nanos(flow.rate.time_of(Bytes::on_line(flow.size)).0 * count)

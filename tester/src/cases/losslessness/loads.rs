@@ -19,9 +19,17 @@ fn start(bench: &mut Bench) -> Result<(), Void> {
     Ok(())
 }
 
-/// Judges streams under load since `begin`, unless the tester stalled for a quarter of the time.
-fn judge(bench: &mut Bench, streams: &[StreamId], begin: Nanos, what: &str) -> Result<Judgement, Void> {
+fn judge_steady(
+    bench: &mut Bench,
+    streams: &[StreamId],
+    begin: Nanos,
+    what: &str,
+) -> Result<Judgement, Void> {
     bench.require_steady(begin, Nanos(bench.now().since(begin).0 / 4))?;
+    judge(bench, streams, what)
+}
+
+fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgement, Void> {
     bench.stop_streams(streams);
     drain(bench, streams)?;
     let mut judgement = Judgement::new();
@@ -40,7 +48,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     let begin = bench.now();
     bench.run_for(SPAN)?;
     let took = bench.now().since(begin);
-    let mut judgement = judge(bench, &streams, begin, "the incast")?;
+    let mut judgement = judge_steady(bench, &streams, begin, "the incast")?;
     require_full_line(bench, &mut judgement, &streams, took);
     let paused =
         bench.ports().iter().any(|port| port.controls.iter().any(|frame| frame.time(class).is_some()));
@@ -77,7 +85,7 @@ pub(super) fn mix(bench: &mut Bench) -> Result<Judgement, Void> {
     let streams = start_mix(bench, 150)?;
     let (class, begin) = (lossless(bench), bench.now());
     storm(bench, &[class], PAUSE, SPAN)?;
-    judge(bench, &streams, begin, "the mix")
+    judge_steady(bench, &streams, begin, "the mix")
 }
 
 pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -87,7 +95,7 @@ pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
     let begin = bench.now();
     storm(bench, &[class], PAUSE, SPAN)?;
-    judge(bench, &[stream], begin, "the stream")
+    judge_steady(bench, &[stream], begin, "the stream")
 }
 
 pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -100,7 +108,7 @@ pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
         storm(bench, &[class], Nanos::from_millis(pause), Nanos::from_millis(4 * pause))?;
         paused += 2 * pause;
     }
-    let mut judgement = judge(bench, &[stream], begin, "the stream")?;
+    let mut judgement = judge_steady(bench, &[stream], begin, "the stream")?;
     judgement.measure("time paused by the receiver", paused as f64, "ms");
     Ok(judgement)
 }
@@ -121,7 +129,7 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
     }
     let begin = bench.now();
     storm(bench, &classes, PAUSE, SPAN)?;
-    judge(bench, &streams, begin, "both classes")
+    judge_steady(bench, &streams, begin, "both classes")
 }
 
 pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -139,7 +147,7 @@ pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
     }
     let begin = bench.now();
     bench.run_for(SPAN)?;
-    judge(bench, &streams, begin, "all pairs of ports")
+    judge_steady(bench, &streams, begin, "all pairs of ports")
 }
 
 pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -153,9 +161,8 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
         start(bench)?;
         bench.only_count(FROM);
         let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
-        let part_begin = bench.now();
         storm(bench, &[class], PAUSE, part.min(span))?;
-        let result = judge(bench, &[stream], part_begin, "a part of the soak")?;
+        let result = judge(bench, &[stream], "a part of the soak")?;
         let is_stalled = bench.device_stall() > bench.stall_limit();
         bench.end_heartbeat();
         sent += bench.sent(stream);
