@@ -39,11 +39,11 @@ impl Bench {
         }
     }
 
-    /// Returns whether a heartbeat arrived after `time`; true without a heartbeat.
+    /// Returns whether a heartbeat arrived within the last [`Bench::stall_limit`]; true without a heartbeat.
     #[must_use]
-    pub fn is_alive_since(&self, time: Nanos) -> bool {
+    pub fn is_alive(&self) -> bool {
         let Some(stream) = self.heartbeat else { return true };
-        self.tally(stream).last.is_some_and(|last| last.latest >= time)
+        self.tally(stream).last.is_some_and(|last| last.latest.after(self.stall_limit()) >= self.now())
     }
 
     /// Stops the heartbeat: the time until its next start is no gap.

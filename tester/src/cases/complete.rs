@@ -19,9 +19,9 @@ pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void>
     let silence = SILENCE.max(pause).max(Nanos(2 * response_limit(bench).0)).min(DRAIN);
     let end = bench.now().after(DRAIN);
     while bench.now() < end {
-        let (begin, before) = (bench.now(), missing(bench));
+        let before = missing(bench);
         let is_complete = bench.run_until(silence, |bench| missing(bench) == 0)?;
-        if is_complete || missing(bench) == before && bench.is_alive_since(begin) {
+        if is_complete || missing(bench) == before && bench.is_alive() {
             break;
         }
     }

@@ -29,10 +29,10 @@ impl Streams {
         for class in &classes {
             of.push((*class, bench.stream(flow(bench, *class, classes.len()))?));
         }
-        let begin = bench.now();
+        let (begin, interval) = (bench.now(), interval(bench, classes.len()));
         bench.run_for(BEFORE)?;
         let arrive = |bench: &Bench| of.iter().all(|(_, stream)| bench.tally(*stream).frames > 10);
-        if !bench.run_until(PATIENCE, arrive)? {
+        if !bench.run_until(PATIENCE.max(Nanos(12 * interval.0)), arrive)? {
             bench.require_heartbeat(begin, bench.now())?;
             return Err(Void::Failed("the device does not forward streams from port 1 to port 2".into()));
         }
@@ -78,7 +78,14 @@ impl Sending<'_> {
         (from, end): (Nanos, Nanos),
         what: &str,
     ) -> Result<(), Void> {
-        bench.require_heartbeat(from, end)?;
+        let interval = interval(bench, self.sent.len());
+        if Nanos(4 * interval.0) > end.since(from) {
+            return Err(Void::NotPossible(format!(
+                "port 2's longest pause, {}, is too short for frames of {} classes",
+                micros(end.since(from)),
+                self.sent.len()
+            )));
+        }
         let took = bench.now().since(self.begin).0.max(1);
         for (&(class, stream), before) in self.streams.of.iter().zip(&self.sent) {
             if Some(class) == paused {
@@ -104,9 +111,9 @@ fn flow(bench: &Bench, class: Class, streams: usize) -> Flow {
     Flow::new(FROM, TO, class).rate(rate(bench.port(FROM).speed().min(bench.port(TO).speed()), streams))
 }
 
-pub(super) fn time_of_frames(bench: &Bench, count: u64) -> Nanos {
-    let flow = flow(bench, Class::default(), 1);
-    Nanos(flow.rate.time_of(Bytes::on_line(flow.size)).0 * count)
+pub(super) fn interval(bench: &Bench, streams: usize) -> Nanos {
+    let flow = flow(bench, Class::default(), streams);
+    flow.rate.time_of(Bytes::on_line(flow.size))
 }
 
 /// Returns a fiftieth of the line rate, within 10 to 200 Mb/s. At most a tenth of the line rate, and less for many streams, so that
@@ -260,6 +267,7 @@ pub(super) fn has_no_effect(
     let sent = bench.send_now(TO, bytes);
     bench.run_for(time)?;
     let window = (sent.latest.after(response_limit(bench)), sent.earliest.after(time));
+    bench.require_heartbeat(window.0, window.1)?;
     sending.require_flow(bench, judgement, None, window, what)?;
     bench.resume(TO, ClassSet::ALL);
     bench.run_for(BEFORE)

@@ -2,8 +2,8 @@ use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, Moment, StreamId, Void};
 use crate::cases::streams::{
-    AFTER, BEFORE, Expected, PATIENCE, QUANTA_MAX, Streams, TO, between, first_after, last_before, markable,
-    marked, micros, require_long_enough, response_limit, time_of_frames,
+    AFTER, BEFORE, Expected, PATIENCE, QUANTA_MAX, Streams, TO, between, first_after, interval, last_before,
+    markable, marked, micros, require_long_enough, response_limit,
 };
 use crate::judgement::Judgement;
 
@@ -16,9 +16,11 @@ fn long_pause(bench: &mut Bench, (class, stream): (Class, StreamId)) -> Result<(
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
-    bench.run_for(response_limit(bench).after(time_of_frames(bench, FRAMES)).min(time))?;
-    // Without frames in this time, the case examines nothing.
-    bench.require_steady(sent.latest, time_of_frames(bench, FRAMES / 2))?;
+    let limit = response_limit(bench);
+    let window = Nanos(FRAMES * interval(bench, 1).0).min(time.since(limit));
+    bench.run_for(limit.after(window))?;
+    // Without frames in the window, the case examines nothing.
+    bench.require_steady(sent.latest.after(limit), Nanos(window.0 / 2))?;
     bench.stop(stream);
     Ok((sent, sent.earliest.after(time).min(bench.now())))
 }

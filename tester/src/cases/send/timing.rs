@@ -93,11 +93,11 @@ fn refreshes(bench: &mut Bench, judgement: &mut Judgement, congestion: &Congesti
         Some((next, _)) => next.at_least_since(frames[index].0),
         None => end.since(frames[index].0.latest),
     };
-    let longest = (0..frames.len()).map(gap).max().unwrap_or_default();
+    let longest = (0..frames.len()).filter(|index| frames[*index].1 != Nanos::ZERO).map(gap).max();
     judgement.time(&format!("pause time of the first XOFF of class {class}"), time, (None, None));
     judgement.time(
-        &format!("longest time between two PFC frames of class {class}"),
-        longest,
+        &format!("longest time from an XOFF of class {class} to the next PFC frame"),
+        longest.unwrap_or_default(),
         (None, Some(time)),
     );
     if end.since(frames[0].0.latest) < time {
