@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::streams::{FROM, QUANTA_MAX, TO, lossless, response_limit};
+use super::streams::{QUANTA_MAX, TO, lossless, response_limit};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::setup::Mark;
@@ -113,7 +113,7 @@ pub(super) fn full_size(bench: &Bench) -> u32 {
 
 pub(super) fn tag_len(bench: &Bench) -> u32 {
     let is_marked = matches!(bench.setup.mark(lossless(bench)), Some(Mark::Pcp(_)));
-    if is_marked || bench.port(FROM).settings.vlan.is_some() { 4 } else { 0 }
+    if is_marked || bench.ports().iter().all(|port| port.settings.vlan.is_some()) { 4 } else { 0 }
 }
 
 /// Makes the receiver pause and resume `classes` in turn, each time for `pause`, until `span` has passed.

@@ -80,8 +80,8 @@ impl Sending<'_> {
     ) -> Result<(), Void> {
         let interval = interval(bench, self.sent.len());
         if Nanos(4 * interval.0) > end.since(from) {
-            return Err(Void::NotPossible(format!(
-                "port 2's longest pause, {}, is too short for frames of {} classes",
+            return Err(Void::Disturbed(format!(
+                "{} are too short for frames of {} classes",
                 micros(end.since(from)),
                 self.sent.len()
             )));

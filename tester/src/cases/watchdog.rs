@@ -4,7 +4,7 @@
 use xoff_wire::units::Nanos;
 
 use super::complete::{drain, require_complete};
-use super::streams::{FROM, TO, lossless, markable, require_held, response_limit, start_heartbeat};
+use super::streams::{FROM, TO, lossless, markable, micros, require_held, response_limit, start_heartbeat};
 use super::{Case, Run};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
@@ -48,10 +48,18 @@ fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
 }
 
 fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
-    let time = time(bench)?;
+    let (time, reaction) = (time(bench)?, reaction(bench));
+    let limit = Nanos(time.0 * 9 / 10);
+    let span = Nanos((time.0 / 2).min((time.0 * 4 / 5).saturating_sub(reaction.0)).max(time.0 / 4));
+    if reaction.after(span) >= limit {
+        return Err(Void::NotPossible(format!(
+            "the response time of {} is too long for a `watchdog` of {}",
+            micros(reaction),
+            micros(time)
+        )));
+    }
     let mut judgement = Judgement::new();
     let begin = bench.now();
-    let span = Nanos((time.0 / 2).saturating_sub(reaction(bench).0).max(time.0 / 4));
     let waiting = storm(bench, span)?;
     let early = bench.tally(waiting).frames;
     bench.release(TO);
@@ -63,22 +71,20 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
         ));
         return Ok(judgement);
     }
-    let lost = bench.missing(waiting);
-    judgement.measure("frames lost in a storm of half the detection time", lost as f64, "frames");
-    if took >= Nanos(time.0 * 9 / 10) {
-        judgement.cannot_tell(format!(
-            "the tester was late: its storm of half the detection time of {} ms took {} ms",
-            time.0 / 1_000_000,
-            took.0 / 1_000_000
-        ));
-    } else {
-        judgement.require_unless_stalled(lost == 0, || {
-            format!(
-                "{lost} frames were dropped in a storm of half the detection time of {} ms",
-                time.0 / 1_000_000
-            )
-        });
+    if took >= limit {
+        return Err(Void::Disturbed(format!(
+            "the tester was late: its storm of {} took {}",
+            micros(span),
+            micros(took)
+        )));
     }
+    let lost = bench.missing(waiting);
+    judgement.time("storm shorter than the detection time", took, (None, Some(limit)));
+    judgement.measure("frames lost in this storm", lost as f64, "frames");
+    judgement.require_unless_stalled(lost == 0, || {
+        let (took, time) = (micros(took), micros(time));
+        format!("{lost} frames were dropped in a storm of {took}; the detection time is {time}")
+    });
     settle(bench)?;
     let waiting = storm(bench, Nanos(time.0 * 2).after(POLL))?;
     bench.release(TO);
