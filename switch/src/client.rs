@@ -117,7 +117,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Calls `send` with the base URL of the server at `url` (from [`url`]), and parses the answer as JSON.
+/// Calls `send` with an agent for the server at `url` (from [`url()`]), and parses the JSON answer.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -132,7 +132,7 @@ pub fn ask<T: DeserializeOwned>(
     serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
 }
 
-/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status counts as success, also 4xx and 5xx.
+/// Requests `path` from the server at `base` (from [`url()`]). Every HTTP status counts as success, even 5xx.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()

@@ -13,7 +13,7 @@ const BY_PORT: u64 = 16;
 const BY_WORKER: u64 = 6;
 /// Open files independent of ports and workers: HTTP, netlink, timers, signals, and briefly opened files.
 const ALWAYS: u64 = 32;
-/// Open files of a host's agent without HTTP connections: sockets, queues, guard, LLDP, and briefly opened files.
+/// Open files of `xoff nic` without HTTP connections: sockets, queues, guard process, LLDP, and briefly opened files.
 const OF_AGENT: u64 = 40;
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
 
@@ -48,7 +48,7 @@ impl Allowed {
         Ok(Allowed(hard))
     }
 
-    /// Checks that the limit of open files suffices for a host's agent, even while all HTTP clients are connected.
+    /// Checks that the limit of open files suffices for `xoff nic`, even while all HTTP clients are connected.
     pub fn suffices_for_agent(self, has_http: bool) -> Result<(), DescriptorError> {
         let connections = if has_http { CONNECTIONS } else { 0 };
         let (needed, allowed) = (open() + OF_AGENT + connections, self.0);

@@ -1,7 +1,8 @@
-//! Queues between workers: frames for another worker's port, returned slots, and learned addresses.
+//! Queues between workers: frames for another worker's port, slots of sent frames for their owner, and learned
+//! addresses.
 //!
-//! Each ordered pair of workers has one bounded queue per kind of message. While a queue is full, its sender leaves
-//! its messages in the dataplane, where a frame still counts at its ingress.
+//! Each ordered pair of workers has one bounded queue per kind of message. While a queue is full, messages wait in the
+//! sender's dataplane, where a frame still counts at its ingress port.
 //!
 //! Returned slots have a separate queue: otherwise two workers with full queues could wait for each other forever.
 
@@ -172,7 +173,7 @@ fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> O
     batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
     let is_settled = store.settle(&handover.frame);
-    debug_assert!(is_settled, "the store must accept a frame if `can_settle` is true");
+    debug_assert!(is_settled, "the store must move a frame to cells if `can_settle` found enough");
     Some(handover)
 }
 

@@ -89,7 +89,7 @@ impl RecordingFile {
             Ok((why, count)) => tracing::warn!(
                 file = reporter.path,
                 records = count,
-                "the recording ended before the switch: {}; the recorded part can be replayed",
+                "the recording ended earlier than the switch: {}; the recorded part can be replayed",
                 why.describe()
             ),
             Err(error) => reporter.cut(&error),

@@ -331,7 +331,7 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on the ports receive frames. Their rings store the frames of at most one stall, until the workers run.
+    // From here on the ports receive frames. Until the workers run, rings store the frames of at most `stall_budget`.
     // Losses count from `monitor().begin()` on.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {

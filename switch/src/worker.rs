@@ -24,7 +24,7 @@ pub use connections::Connections;
 /// Maximum sleep while the worker waits for an event that does not wake it, such as free slots in the driver.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while frames are in the driver whose departure affects only counters.
+/// Maximum sleep in the state [`DriverBacklog::Leaving`].
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
@@ -52,7 +52,7 @@ pub type Outcome = thread::Result<io::Result<()>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Frames are in the driver, but their departure affects only counters.
+    /// Frames are in the driver, but no other frame waits for their release.
     Leaving,
     /// Frames wait for free slots in the driver, or messages wait for other workers.
     Room,
@@ -148,8 +148,8 @@ impl Worker {
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps until an event, but at most until `until`. Returns when the worker should have continued; `None` if the sleep would be
-    /// too short.
+    /// Sleeps until an event, but at most until `until`. Returns the time of waking or, if earlier, the planned end;
+    /// `None` if the sleep would be too short.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
@@ -210,8 +210,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` time without a frame. Stalls are measured from the planned end of a sleep,
-/// so they appear too short by at most this maximum.
+/// Returns the maximum sleep after `quiet` time without a frame. A stall is measured from the planned end of a sleep,
+/// so the part during the sleep, at most this long, is not counted.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

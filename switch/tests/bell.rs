@@ -39,7 +39,7 @@ impl Shared {
 }
 
 /// Checks that a worker that falls asleep notices the messages of `senders` threads. `naps` lists its earlier sleeps:
-/// true if the bell was acknowledged.
+/// true if it then called [`Bell::acknowledge`].
 fn sleeps(senders: usize, naps: &'static [bool]) {
     loom::model(move || {
         let shared = Shared::new(senders);

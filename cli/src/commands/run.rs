@@ -170,7 +170,7 @@ fn report(status: &Status) -> ExitCode {
                 balanced = *ledger_balanced == Some(true),
                 unproved,
                 "stopped, not lossless: {} lossless frames were dropped, {}{} of classes that may be lossless were \
-                 lost before or behind the switch; least headroom left {headroom} bytes",
+                 lost in the NIC or kernel; least headroom left {headroom} bytes",
                 grouped(*lossless_lost),
                 if *unseen_at_least { "at least " } else { "" },
                 grouped(*unseen_lost),

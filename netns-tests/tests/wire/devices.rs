@@ -140,7 +140,7 @@ fn switch_reattaches_its_detached_xdp_program() {
     let line = "xoff_xdp_program_detached_total{switch=\"xoff\",port=\"p1\"} 2";
     assert!(switch.metrics().lines().any(|it| it == line), "{line}");
     let verdict = switch.status().verdict;
-    let gap = "p1: the XDP program was removed 2 times; frames in between were not counted";
+    let gap = "p1: the XDP program was removed 2 times; frames received meanwhile were not counted";
     assert_eq!(
         verdict.promise,
         Promise::NotProved,

@@ -92,7 +92,7 @@ fn lossy_frames_dropped_by_kernel_do_not_break_losslessness() {
         assert_eq!((exit.status.code(), health), (Some(0), 200), "{mode}: {}", exit.stderr);
         let frames = xoff_config::written::grouped(missing);
         let lossy = format!(
-            "{frames} frames were lost before or behind the switch at port p1, which carried only lossy classes in that time"
+            "{frames} frames were lost in the NIC or kernel at port p1, which carried only lossy classes in that time"
         );
         assert_eq!(verdict.unseen_lossy_at, [lossy.as_str()]);
         assert!(exit.stderr.contains(&lossy), "{}", exit.stderr);

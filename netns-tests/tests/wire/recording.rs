@@ -102,7 +102,7 @@ fn reload_of_switch_ends_its_recording() {
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
     assert!(
-        exit.stderr.contains("the recording ended before the switch: the switch's settings changed"),
+        exit.stderr.contains("the recording ended earlier than the switch: the switch's settings changed"),
         "{}",
         exit.stderr
     );

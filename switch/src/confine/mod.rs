@@ -19,6 +19,7 @@ use xoff_xdp::thread_refused;
 pub use user::User;
 pub(crate) use user::UserError;
 
+/// Kind of thread; determines its privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Owner,
@@ -30,8 +31,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns a builder for a thread of this part. HTTP and log threads have small stacks, because a host's agent
-    /// has such threads, too, and locks all its memory.
+    /// Returns a builder for a thread of this kind. HTTP and log threads have small stacks, because `xoff nic` runs
+    /// them, too, and locks all its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -84,7 +85,7 @@ impl Confinement {
         calls::limit(part)
     }
 
-    /// Starts a thread of `part`, and returns once the thread has dropped its privileges.
+    /// Starts a thread of kind `part`, and returns once the thread has dropped its privileges.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         part: Part,

@@ -25,13 +25,13 @@ pub(super) async fn put(
     headers: HeaderMap,
 ) -> Result<Json<AcknowledgedNow>, (StatusCode, String)> {
     let host = trust::host(&headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
-    let may = names.may(caller, host, "acknowledge gaps in the proof of losslessness");
+    let may = names.may(caller, host, "acknowledge gaps in the proof that lossless classes lost no frame");
     may.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let acknowledged = proof::acknowledge(&view);
     for gap in &acknowledged {
         tracing::info!(
             event = "acknowledged",
-            "gap in the proof of losslessness acknowledged; this gap no longer counts: {gap}"
+            "a gap in the proof that lossless classes lost no frame is acknowledged, and no longer counts: {gap}"
         );
     }
     let gaps = proof::gaps(&view, &view.unseen());

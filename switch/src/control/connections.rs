@@ -15,7 +15,7 @@ use xoff_xdp::name_file_limit;
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of connections served at a time, and maximum number refused (status 503). All others wait.
+/// Maximum number of connections served at a time. As many more at a time get status 503; the rest waits.
 pub const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum time for a request's head to arrive, and maximum idle time of a connection.

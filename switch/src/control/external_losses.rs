@@ -1,11 +1,11 @@
-//! Classifies frames that NIC or kernel lost before or behind the switch. No counter tells the class of a lost frame,
-//! so other frames of that time determine it; docs/verdict.md lists the rules.
-//!
-//! A frame dropped for its invalid layout in packet memory counts as lossless, because the XDP program may have
-//! counted it long before.
+//! Classifies frames that the NIC or kernel lost before the switch received them, or after it sent them. No counter tells
+//! the class of a lost frame, so other frames of that time determine it; docs/verdict.md lists the rules.
 //!
 //! A counter may show a loss late, so all frames since a reading at least [`SPAN`] earlier are considered. A loss
 //! keeps its first classification.
+//!
+//! A frame dropped for its invalid layout in packet memory counts as lossless: the XDP program may have counted it
+//! before that reading.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ impl ExternalLosses {
     pub fn lossy_in_words(&self, port: &str) -> Option<String> {
         let frames = frames_in_words(self.lossy, self.at_least)?;
         Some(format!(
-            "{frames} lost before or behind the switch at port {port}, which carried only lossy classes in that time"
+            "{frames} lost in the NIC or kernel at port {port}, which carried only lossy classes in that time"
         ))
     }
 
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(
             story.read(),
             [1, 0, 0],
-            "the loss must be charged to a lossless class: class 3 arrived before the last reading"
+            "the loss must be charged to a lossless class: a class-3 frame came before the previous reading of counters"
         );
         let mut story = LossHistory::new();
         story.comes(marks(0));
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(
             story.read(),
             [10, 0, 40],
-            "the losses must be charged to a lossless class, because class 3 arrived"
+            "the losses must be charged to a lossless class, because a class-3 frame came"
         );
         assert_eq!(story.read(), [10, 0, 40]);
         story.losses.behind_program = 51;
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(
             story.read(),
             [3, 0, 0],
-            "the losses must be charged to a lossless class, because class 3 arrived one reading ago"
+            "the losses must be charged to a lossless class, because a class-3 frame came before the previous reading of counters"
         );
         story.comes(marks(0));
         story.losses.before_program = 6;
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn loss_message_names_port_and_count() {
         let unseen = ExternalLosses { lossy: 10_356, unknown: 1, ..ExternalLosses::default() };
-        let expected = "10,356 frames were lost before or behind the switch at port p1, which carried only lossy classes in that time";
+        let expected = "10,356 frames were lost in the NIC or kernel at port p1, which carried only lossy classes in that time";
         assert_eq!(unseen.lossy_in_words("p1").as_deref(), Some(expected));
         let unproved: Vec<_> = unseen.unproved_in_words().collect();
         assert!(unproved.len() == 1 && unproved[0].starts_with("1 frame was lost before the XDP program"));

@@ -20,10 +20,9 @@ pub struct GroupStatus {
     pub name: String,
     /// Method that chooses the port of each frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
     pub spread: String,
-    /// Queue length in bytes below which an adaptive group prefers a port; `None` for other groups.
+    /// Queue length in bytes below which a port is preferred; `None` unless `spread` is `adaptive`.
     pub low_bytes: Option<u64>,
-    /// Queue length in bytes below which an adaptive group uses a port if none is below `low_bytes`; `None` for other
-    /// groups.
+    /// Queue length in bytes below which a port is used while none is preferred; `None` unless `spread` is `adaptive`.
     pub high_bytes: Option<u64>,
     /// True if the ports are uplinks, between which the switch forwards no frame.
     pub uplinks: bool,
@@ -159,17 +158,17 @@ pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId)
     let (port, joined) = (view.name_of(port), view.name_of(joined));
     let obstacle = match at.standing {
         Standing::OtherPartner if partner.system == at.actor.system => {
-            format!("the partner at {port} is this switch itself")
+            format!("the partner at port {port} is this switch itself")
         }
         Standing::OtherPartner if chosen.is_individual() => {
-            format!("the partner does not aggregate {joined} (individual), so no other port can join")
+            format!("the partner does not aggregate port {joined} (individual), so no other port can join")
         }
         standing => format!("{} {port}", standing.obstacle()),
     };
     let ends = (at.standing != Standing::NoPartner).then(|| {
         let [here, there] =
             [partner, chosen].map(|end| format!("system {} with key {}", end.system.1, end.key));
-        format!("; partner at {port}: {here}, at {joined}: {there}")
+        format!("; partner at port {port}: {here}, at port {joined}: {there}")
     });
     Some(obstacle + &ends.unwrap_or_default())
 }
@@ -227,15 +226,15 @@ mod tests {
         assert_eq!(reason(None, Standing::Distributing, &group), None);
         assert_eq!(reason(Some(since.after(Nanos(1))), Standing::NoPartner, &group), None);
         let text = reason(Some(since), Standing::Attached, &group).unwrap();
-        assert_eq!(text, "the partner has not joined at left");
+        assert_eq!(text, "the partner has not put the link into its group at port left");
         let text = reason(Some(since), Standing::NoPartner, &group).unwrap();
-        assert_eq!(text, "no LACP partner at left");
+        assert_eq!(text, "no LACP partner at port left");
 
         let mut settings = SwitchSettings::clone(&view.settings());
         settings.groups = vec![group.clone()];
         view.configured.set(settings);
         let health = Health::of(&view, &[]);
-        let line = "group up: not ready: LACP lets no port send data: no LACP partner at left\n";
+        let line = "group up: not ready: LACP lets no port send data: no LACP partner at port left\n";
         assert!(!health.ready && health.text().ends_with(line), "{}", health.text());
         assert!(status(&view)[0].idle);
 
@@ -272,22 +271,25 @@ mod tests {
         let text = reason(since, Standing::OtherPartner, other, joined).unwrap();
         assert_eq!(
             text,
-            "a partner of another system or group, or this switch itself, at right; partner at right: system 02:02:02:02:02:02 \
-             with key 8, at left: system 02:02:02:02:02:02 with key 7"
+            "a partner of another system or group, or this switch itself, at port right; partner at port right: system 02:02:02:02:02:02 \
+             with key 8, at port left: system 02:02:02:02:02:02 with key 7"
         );
         let text = reason(since, Standing::OtherPartner, joined, individual).unwrap();
-        assert!(text.starts_with("the partner does not aggregate left (individual), so no other"), "{text}");
+        assert!(
+            text.starts_with("the partner does not aggregate port left (individual), so no other"),
+            "{text}"
+        );
         let text = reason(since, Standing::OtherPartner, End::default(), joined).unwrap();
-        assert!(text.starts_with("the partner at right is this switch itself"), "{text}");
+        assert!(text.starts_with("the partner at port right is this switch itself"), "{text}");
         let text = reason(since, Standing::NoPartner, End::default(), joined).unwrap();
-        assert_eq!(text, "no LACP partner at right");
+        assert_eq!(text, "no LACP partner at port right");
         let text = reason(since, Standing::Individual, individual, joined).unwrap();
         assert!(
-            text.starts_with("a partner that does not aggregate its port (individual) at right"),
+            text.starts_with("a partner that does not aggregate its port (individual) at port right"),
             "{text}"
         );
         let health = Health::of(&view, &[]).text();
-        let line = "group up: ready: LACP lets right send no data: a partner that does not aggregate";
+        let line = "group up: ready: LACP lets port right send no data: a partner that does not aggregate";
         assert!(health.contains(line), "{health}");
     }
 }

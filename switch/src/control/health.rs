@@ -97,7 +97,7 @@ fn of_group(view: &SwitchView, group: &GroupSettings) -> PartHealth {
     let note = idle.map(|reason| format!("LACP lets no port send data: {reason}"));
     let out = group.members.iter().filter_map(|member| {
         let reason = groups::out_reason(view, group, member.port)?;
-        Some(format!("LACP lets {} send no data: {reason}", view.name_of(member.port)))
+        Some(format!("LACP lets port {} send no data: {reason}", view.name_of(member.port)))
     });
     let out = Some(out.collect::<Vec<_>>().join("; ")).filter(|out| !out.is_empty());
     PartHealth { name: group.name.clone(), ready, note: note.or(out) }

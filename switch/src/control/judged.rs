@@ -55,14 +55,14 @@ impl OngoingConditions {
 pub struct PeerStatus {
     /// True if the peer sent faster than the port's `speed`, in the long run or after an XOFF.
     pub too_fast: bool,
-    /// True if the peer sent for longer than the port's `peer_response` after an XOFF.
+    /// True if frames came too late after an XOFF (`late_frames`).
     pub too_late: bool,
     /// Bytes, with preambles and gaps, that the peer sent in excess of the port's line rate.
     pub overspeed_bytes: u64,
     /// Sampled frames whose DSCP selects a lossy class, but whose PCP selects a lossless class.
     #[serde(default)]
     pub pcp_overruled: u64,
-    /// Declared time until the peer stops after XOFF, in nanoseconds; `None` if not declared.
+    /// Time until the peer stops after XOFF (`peer_response` of the port), in nanoseconds; `None` if unknown.
     pub response_declared_nanos: Option<u64>,
 }
 
@@ -72,19 +72,19 @@ pub struct ResponseStatus {
     pub after_xoff_max_bytes: u64,
     /// Longest time from an XOFF until the peer stopped sending; includes the worker's own delay.
     pub response_max_nanos: u64,
-    /// Frames received within the declared response time after an XOFF, but in excess of the declared speed.
+    /// Frames received after an XOFF beyond `headroom_needed_bytes`, within the time in which the line carries these
+    /// bytes.
     pub excess_frames: u64,
-    /// Frames received after an XOFF, later than the declared response time.
+    /// Frames received after an XOFF, later than the time in which the line carries `headroom_needed_bytes`.
     pub late_frames: u64,
 }
 
-/// Frames of a port that NIC or kernel lost before or behind the switch. A frame that several counters report
-/// counts once.
+/// Frames of a port lost in the NIC or kernel. A frame that several counters report counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
     /// Lost frames that count as losses of lossless classes (docs/verdict.md).
     pub lossless: u64,
-    /// Frames lost before the XDP program saw them, while only lossy frames arrived; some may be lossless.
+    /// Frames lost before the XDP program read their class, while it received only lossy frames.
     pub unknown: u64,
     /// Lost frames that were certainly lossy.
     pub lossy: u64,

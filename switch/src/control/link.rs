@@ -93,7 +93,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether a device that has a new name lost its name `before`, even as an alternative name.
+/// Returns whether a device with a new name no longer has the name `before`, not even as an alternative name.
 fn is_renamed(before: &str, link: &LinkMessage) -> bool {
     !alternative_names(link).contains(&before)
 }
@@ -131,7 +131,7 @@ struct Links {
     opening: FuturesUnordered<BoxFuture<'static, ReopenResult>>,
     are_opening: BTreeSet<PortId>,
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
-    /// Bridge or bond of a port's device, by the device's index.
+    /// Bridge or bond that contains a port's device; key: index of the port's device.
     masters: BTreeMap<u32, String>,
 }
 
@@ -353,8 +353,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose receive queues may have changed. After a missed event, queues may be new, without the XDP
-    /// program, even if their number is the same.
+    /// Reopens ports whose receive queues may have changed. After a missed event, reopens all: a device may have as
+    /// many queues as before, but new ones without the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {

@@ -21,7 +21,7 @@ use crate::client::{self, LO_IS_DOWN};
 
 /// Mode of the socket file: only its owner and group can connect, and change the running switch.
 const MODE: u32 = 0o660;
-/// Maximum wait for the name of a switch that already listens at the address.
+/// Maximum time in which a switch that already uses the address must answer with its name.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

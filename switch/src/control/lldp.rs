@@ -41,7 +41,7 @@ pub struct LldpStatus {
     pub neighbors: Vec<NeighborStatus>,
     /// Differences between the settings of the port and of its only neighbor that announces DCBX.
     pub mismatches: Vec<MismatchStatus>,
-    /// Reason why the port's settings are compared with no neighbor's; `None` if they are compared.
+    /// Reason why the port's settings are not compared with a neighbor's; `None` if they are.
     #[serde(default)]
     pub not_compared: Option<String>,
 }
@@ -82,7 +82,8 @@ pub struct NeighborStatus {
     /// Class that the neighbor announced for each application, such as `UDP port 4791` (DSCPs: `dscp_map`).
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
-    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. Its settings are those of the first.
+    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The first supplies `pfc`, `ets`, `dscp_map`
+    /// and `applications`.
     #[serde(default)]
     pub dcbx: Vec<String>,
     /// True if the neighbor understands pauses of listed flows (OFC).

@@ -8,7 +8,8 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
 #[derive(Debug)]
 pub struct LossBooks {
-    /// Losses not to count, by port and class: those before the class became lossless, and those already in `closed`.
+    /// Losses to subtract from the counters, by port and class: losses before the class became lossless, and losses
+    /// counted in `closed`.
     before: Vec<[Counter; CLASSES]>,
     /// Losses of classes while they were lossless, before a reload made them lossy or removed their port.
     closed: Counter,

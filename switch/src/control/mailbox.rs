@@ -33,12 +33,12 @@ pub enum Backlog {
 #[derive(Debug)]
 pub enum Request {
     Link {
-        /// Port whose link changed. Every worker gets the request.
+        /// Port whose link changed, of this worker or another.
         port: PortId,
         up: bool,
     },
     Member {
-        /// Port of a group with LACP. Every worker gets the request.
+        /// Port of a group with LACP, of this worker or another.
         port: PortId,
         state: MemberState,
     },
@@ -198,7 +198,6 @@ impl Mailbox {
         self.ask(&self.addresses, deadline, request).await
     }
 
-    /// Sends a query once the pending query of the same kind is answered.
     async fn ask<T>(
         &self,
         pending: &PendingQuery<T>,

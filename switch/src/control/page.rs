@@ -17,7 +17,7 @@ xoff
 pub(super) const OTHER_PATHS: &str = "\
 /policy       PUT {\"policy\": NAME, \"class\": N}: changes the policy of a class
 /reload       PUT: reads the configuration again
-/acknowledge  PUT: acknowledges past gaps in the proof of losslessness
+/acknowledge  PUT: acknowledges past gaps in the proof that lossless classes lost no frame
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 

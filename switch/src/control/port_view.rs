@@ -29,7 +29,7 @@ pub struct PortView {
     pub returns: Counter,
     pub requeued: Counter,
     pub unfollowed: Reason,
-    /// Reason why the port, whose device is gone, cannot be opened on the device of the configured name.
+    /// Reason why the port, whose device vanished, cannot be reopened on the device that now has the configured name.
     pub refused: Reason,
     pub short_mtu: Reason,
     pub removed_unread: Counter,
@@ -464,8 +464,8 @@ impl PortView {
     }
 }
 
-/// Largest total pause time returned so far; no later call returns less. A reading would be too low between the two
-/// steps in which a worker ends a pause.
+/// Largest total pause time returned so far; no later call returns less. While a worker ends a pause, a reading would
+/// be too low: the worker first clears `since`, then adds to `finished`.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

@@ -78,8 +78,8 @@ mod tests {
     use crate::control::testing::{device, view};
     use crate::control::tests::SilentDriver;
 
-    /// Driver whose egress filter was missing and is attached again (`Some(true)`), is there (`Some(false)`), or
-    /// cannot be attached (`None`).
+    /// Driver that finds its egress filter attached (`Some(false)`), attaches it again after a removal (`Some(true)`),
+    /// or cannot attach it (`None`).
     struct FilteredDriver(Arc<Mutex<Option<bool>>>);
 
     impl PortDriver for FilteredDriver {

@@ -85,7 +85,7 @@ fn past(port: &PortView) -> [PastGaps<'_>; 4] {
             acknowledged: &port.acknowledged.program_detached,
             lasts: port.program.get() != ProgramState::Attached,
             what: "the XDP program was removed",
-            and: "frames in between were not counted",
+            and: "frames received meanwhile were not counted",
         },
         PastGaps {
             times: port.requeued.get(),

@@ -25,9 +25,9 @@ const WITHIN: Duration = Duration::from_secs(3);
 pub struct RouterStatus {
     /// Host interfaces (TAPs) of the router, for routed ports and for VLANs.
     pub interfaces: Vec<InterfaceStatus>,
-    /// IPv4 prefixes in the workers' routing table, including those of neighbours.
+    /// IPv4 prefixes in the workers' routing table, including host routes to neighbours.
     pub routes_v4: u64,
-    /// IPv6 prefixes in the workers' routing table, including those of neighbours.
+    /// IPv6 prefixes in the workers' routing table, including host routes to neighbours.
     pub routes_v6: u64,
     /// Number of times that the workers got a new routing table.
     pub tables: u64,

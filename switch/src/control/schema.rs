@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::status::Status;
 
-/// Returns the JSON schema (draft 2020-12) of `/status`.
 #[must_use]
 pub fn schema() -> Schema {
     schema_of::<Status>()

@@ -180,7 +180,7 @@ mod tests {
             "frames_total" Counter frames;
             "rate_bytes_per_second" Gauge rate_bits_per_second;
             "paused" Gauge paused;
-            "pause_seconds_total" Counter inner.nanos = "Time in pauses sent.";
+            "pause_seconds_total" Counter inner.nanos = "Total duration of sent pauses.";
         };
         let some = Outer {
             frames: Some(u64::MAX),
@@ -206,7 +206,7 @@ mod tests {
             "# TYPE x_paused gauge",
             r#"x_paused{switch="s",port="a"} 1"#,
             r#"x_paused{switch="s",port="b"} 0"#,
-            "# HELP x_pause_seconds_total Time in pauses sent.",
+            "# HELP x_pause_seconds_total Total duration of sent pauses.",
             "# TYPE x_pause_seconds_total counter",
             r#"x_pause_seconds_total{switch="s",port="a"} 1.5"#,
             r#"x_pause_seconds_total{switch="s",port="b"} 0"#,

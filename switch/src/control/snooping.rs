@@ -22,7 +22,7 @@ const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of the same kind, so that hosts cannot fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
-/// If a membership report changes only deadlines, they are checked within this time, not at once.
+/// Maximum delay until changed deadlines of memberships take effect, if a report changes nothing else.
 const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]
@@ -107,8 +107,8 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     up.filter(|id| is_in_use(*id)).collect()
 }
 
-/// Sends a query in a VLAN to all usable ports, or only to `only` (a port, or a group's first member); each group
-/// gets it once. Returns the ports and first members for which `outbox` had no space.
+/// Sends a query in a VLAN through the usable ports, or only through `only`. A LAG sends it through one port; its
+/// first member stands for the LAG. Returns the ports and LAGs for which `outbox` had no space.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,

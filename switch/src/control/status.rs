@@ -158,8 +158,8 @@ pub struct PortStatus {
     /// Addresses that moved in the last loop, at most two.
     #[serde(default)]
     pub loop_addresses: Vec<String>,
-    /// Seconds in which addresses moved to and fro between this port and a lower-numbered port without a loop, as
-    /// with two hosts of one address.
+    /// Number of seconds in which addresses moved to and fro between this port and a lower-numbered port without a
+    /// loop, as if two hosts had the same address.
     #[serde(default)]
     pub duplicates: u64,
     /// Other port at which the last duplicate addresses were found; `None` before the first.
@@ -181,7 +181,7 @@ pub struct PortStatus {
     /// Number of times that the port's XDP program was missing; frames received meanwhile were not counted.
     #[serde(default)]
     pub program_detached: u64,
-    /// Number of times that another program removed the port's egress filter, which stops the machine's own stack
+    /// Number of times that another program removed the port's egress filter. The filter stops the machine's own stack
     /// from sending.
     #[serde(default)]
     pub filter_detached: u64,
@@ -200,7 +200,7 @@ pub struct PortStatus {
     /// Frames lost outside the switch, by kernel or device.
     #[serde(default)]
     pub unseen: UnseenStatus,
-    /// Ways in which the peer deviates from its declared behaviour.
+    /// Ways in which the peer deviates from the port's configuration.
     #[serde(default)]
     pub peer: PeerStatus,
     /// LLDP state of the port.
@@ -260,9 +260,9 @@ pub struct ClassStatus {
     pub first_loss_nanos: Option<u64>,
     /// Pauses sent to the peer.
     pub pause_sent: PauseStatus,
-    /// Cause of the current or last pause of the peer; `None` before the first.
+    /// Cause of the current or last pause sent to the peer; `None` before the first.
     pub cause: Option<CauseStatus>,
-    /// Number of pauses of the peer, by trigger, and by whether the culprit queue was itself paused.
+    /// Number of pauses sent to the peer, by trigger, and by whether the culprit egress queue was itself paused.
     pub causes: BTreeMap<String, CauseCount>,
     /// Egress queues with frames from this port, fullest first; empty unless the peer is paused.
     pub culprits: Vec<CulpritStatus>,
@@ -270,7 +270,7 @@ pub struct ClassStatus {
     pub shadows: Vec<ShadowStatus>,
     /// Rate limit requested of the peer (GFC); in metrics zero if unlimited; `None`: unlimited.
     pub requested_rate_bits_per_second: Option<u64>,
-    /// Lowest rate limit ever requested of the peer (GFC); in metrics zero if there was none; `None`: none.
+    /// Lowest rate limit ever requested of the peer (GFC); in metrics zero before the first limit; `None` before it.
     pub requested_rate_min_bits_per_second: Option<u64>,
     /// Number of changes of the rate limit requested of the peer (GFC).
     pub rate_changes: u64,
@@ -335,7 +335,7 @@ pub struct CulpritStatus {
     pub port: String,
     /// Class of the queue.
     pub class: u8,
-    /// Bytes in the queue that came in through the paused port.
+    /// Bytes in the queue that came in through the port that pauses its peer.
     pub bytes: u64,
     /// True if the peer of the queue's port now pauses the queue, or a flow in it.
     pub held: bool,
@@ -358,7 +358,7 @@ pub struct ShadowStatus {
     pub lost: u64,
     /// Time from the start to the first frame counted in `lost`; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
-    /// Invalid requests (intents) of a custom policy as shadow policy.
+    /// Invalid requests (intents) of the policy, if it is a custom policy; each is a bug of it.
     #[serde(default)]
     pub intents_refused: u64,
     /// Pauses of single flows that the shadow policy would request; `None` if the policy pauses no flows.
@@ -385,7 +385,7 @@ pub struct RateRequestsStatus {
     pub changes: u64,
     /// Rate limit that would be requested of the peer; in metrics zero if unlimited; `None`: unlimited.
     pub requested_bits_per_second: Option<u64>,
-    /// Lowest rate limit that would have been requested; in metrics zero if there was none; `None`: none.
+    /// Lowest rate limit that would have been requested; in metrics zero before the first limit; `None` before it.
     pub requested_min_bits_per_second: Option<u64>,
 }
 
@@ -472,7 +472,7 @@ pub struct IngressStatus {
     /// Minimum free headroom in the last five minutes; `None` for a lossy class.
     #[serde(default)]
     pub headroom_free_recent_bytes: Option<u64>,
-    /// Headroom that the port needs by calculation; `None` for a lossy class, or if the peer is not declared.
+    /// Headroom that the port needs by calculation; `None` for a lossy class, or without `peer_response`.
     #[serde(default)]
     pub headroom_needed_bytes: Option<u64>,
 }

@@ -125,8 +125,8 @@ pub struct WorkerFacts {
     pub longest_gap: Counter,
     pub stalls: Counter,
     pub gaps: FineHistogram,
-    /// Time from a crossed threshold until the kernel has the pause frame, in nanoseconds; an upper bound, measured from the start of the
-    /// loop.
+    /// Time from a crossed threshold until the kernel has the pause frame, in nanoseconds; an upper bound, measured
+    /// from the start of the worker's iteration.
     pub pause_reaction: FineHistogram,
     /// Time from a pause frame's arrival until the worker obeys it, in nanoseconds; an upper bound, measured from the preceding poll.
     pub obey_reaction: FineHistogram,

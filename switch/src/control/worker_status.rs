@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use super::books::Books;
 
-/// Distribution of measured times. Quantiles are upper bounds: for times of workers at most one eighth above the true
-/// value, for others at most twice that value.
+/// Distribution of measured times. Quantiles are upper bounds: at most 1.125 times the true value in a worker's
+/// status, twice in a class's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Number of measured times.

@@ -11,7 +11,7 @@ const HEAD: usize = 16;
 pub struct Head {
     pub at: Nanos,
     pub port: PortId,
-    /// Kind of a frame for a worker; for a frame to the host path, index of its punt reason.
+    /// Index of the punt reason of a frame to the host path, or kind of a frame to a worker.
     pub about: u8,
     /// VLAN of a frame from or to a VLAN's interface (SVI); 0 for the interface of a port.
     pub vid: u16,

@@ -47,18 +47,18 @@ xoff_wire::named! { Standing {
 } }
 
 impl Standing {
-    /// Returns why members in this state send no data: a text, to which the caller appends the members' names.
+    /// Returns why members in this state send no data; the caller appends their names.
     #[must_use]
     pub const fn obstacle(self) -> &'static str {
         match self {
-            Standing::Down => "no link at",
-            Standing::NoPartner => "no LACP partner at",
-            Standing::OtherPartner => "a partner of another system or group, or this switch itself, at",
-            Standing::Individual => "a partner that does not aggregate its port (individual) at",
-            Standing::Waiting => "about to join:",
-            Standing::Attached => "the partner has not joined at",
-            Standing::Collecting => "the partner accepts no data at",
-            Standing::Distributing => "joined:",
+            Standing::Down => "no link at port",
+            Standing::NoPartner => "no LACP partner at port",
+            Standing::OtherPartner => "a partner of another system or group, or this switch itself, at port",
+            Standing::Individual => "a partner that does not aggregate its port (individual) at port",
+            Standing::Waiting => "about to join: port",
+            Standing::Attached => "the partner has not put the link into its group at port",
+            Standing::Collecting => "the partner accepts no data at port",
+            Standing::Distributing => "joined: port",
         }
     }
 }

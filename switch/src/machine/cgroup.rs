@@ -17,7 +17,7 @@ pub(super) fn available() -> Option<AvailableMemory> {
     least(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }
 
-/// Reads this process's mounts, converted to UTF-8, because procfs refuses other paths.
+/// Reads this process's mounts, converted to UTF-8, because the crate `procfs` refuses other text.
 fn mounts() -> Option<MountInfos> {
     let text = fs::read("/proc/self/mountinfo").ok()?;
     MountInfos::from_read(String::from_utf8_lossy(&text).as_bytes()).ok()
@@ -29,7 +29,6 @@ pub(super) fn limit() -> Option<Bytes> {
     levels.flat_map(|level| LIMITS.map(|(limit, _)| number(&level, limit))).flatten().min().map(Bytes)
 }
 
-/// Returns the CPU quota of this process's cgroups that allows the smallest share of a core.
 pub(super) fn cpu_quota() -> Option<CpuQuota> {
     tightest(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }

@@ -14,7 +14,6 @@ use xoff_wire::units::MacAddr;
 
 use super::tables::{KernelLink, Nexthops, RouteKey, RouteKind, Station, Via};
 
-/// Minimum IPv6 MTU (RFC 8200, 5).
 const IPV6_MTU_LEAST: u32 = 1280;
 
 pub(super) fn link(message: &LinkMessage) -> KernelLink {
@@ -49,8 +48,8 @@ fn vrf_table(info: &LinkInfo) -> Option<u32> {
     })
 }
 
-/// Parses a neighbour entry: interface index, address, and its station if the kernel forwards to it. Returns `None`
-/// for a multicast address, to which nothing is routed.
+/// Parses a neighbour entry: interface index, IP address, and station (MAC address) if the kernel forwards to it.
+/// Returns `None` for a multicast address, to which nothing is routed.
 pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Option<Station>)> {
     let (mut address, mut station) = (None, None);
     for attribute in &message.attributes {

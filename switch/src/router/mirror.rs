@@ -259,8 +259,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // Read the routes again: the first notification after a reading may be older, and have restored a route that
-        // the kernel removed without notification.
+        // Read the routes again: the first notification after a reading may be older than it, and so restore a route
+        // that the kernel had removed silently.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -354,7 +354,8 @@ impl MirrorState {
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
-            // Remove the route only if no other route has the same key: the kernel would replace it by that route.
+            // Remove the route only if no other route has the same key: otherwise the other applies now, and must be
+            // read.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -396,8 +397,8 @@ impl MirrorState {
             ReadScope::Routes => true,
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
-        // Query a link before the dump. The kernel reports a link as down before it removes the link's routes. Unlike a dump,
-        // the query waits for the removal.
+        // Query any link before the dump. The kernel reports a link as down before it removes the link's routes.
+        // Unlike a dump, it answers the query only after the removal.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);

@@ -110,7 +110,8 @@ impl Tables {
         self.links.get(&index)
     }
 
-    /// Stores a neighbour's station; `None` removes it. Returns whether its MAC address changed.
+    /// Stores the station (MAC address) of a neighbour; `None` removes the neighbour. Returns whether the MAC address
+    /// changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),

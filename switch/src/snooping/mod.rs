@@ -233,7 +233,6 @@ impl Snooper {
     }
 }
 
-/// Returns the IPv6 link-local address (RFC 4291 appendix A).
 fn link_local(mac: MacAddr) -> u128 {
     let [a, b, c, d, e, f] = mac.0;
     let identifier = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);

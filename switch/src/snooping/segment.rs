@@ -18,8 +18,8 @@ const HELLO_HOLD: Nanos = Nanos::from_secs(105);
 const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
 const RETRY: Nanos = Nanos::from_secs(1);
 const QUERIES_MAX: usize = 64;
-/// Number of queries from which on a second querier is a fault. A correct querier sends fewer before it receives a query of the
-/// elected one.
+/// Number of queries at which a second querier becomes a fault. A correct one sends fewer before it receives a query
+/// of the elected querier.
 const RIVAL_QUERIES: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

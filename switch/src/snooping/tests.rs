@@ -115,7 +115,8 @@ impl Bench {
         self.receive(port, &frame)
     }
 
-    /// Returns the ports that get frames of the group, of an unknown group, and reports. `all` means all ports.
+    /// Returns three lists of ports: for frames of `group`, frames of an unknown group, and reports. `all` means all
+    /// ports.
     fn ports(&self, group: u8) -> [String; 3] {
         let table = self.snooper.table(self.now, &self.settings);
         let exits = |frame: Vec<u8>| {

@@ -213,7 +213,8 @@ pub(super) fn write_classes(
     }
     let pipeline = &status.pipeline;
     let labels = [("ingress", &pipeline.ingress[..]), ("when_full", &pipeline.when_full)];
-    let help = "Order at ingress and effect of a full queue in the pipeline, as labels; value 1.";
+    let help =
+        "Order of a port's frames in the pipeline, and effect of a full egress queue, as labels; value 1.";
     text.family("xoff_pipeline_info", Kind::Gauge, help).sample(&labels, 1);
     text.family("xoff_pipeline_delay_seconds", Kind::Gauge, "Delay of the pipeline.")
         .sample(&[], super::seconds(pipeline.delay_nanos));
@@ -266,7 +267,7 @@ fn write_culprits(text: &mut Exposition, view: &SwitchView, only: Option<PortId>
 }
 
 pub(super) fn write_routes(text: &mut Exposition, router: &RouterStatus) {
-    let help = "IP prefixes in the workers' routing table, neighbours included.";
+    let help = "IP prefixes in the workers' routing table, host routes to neighbours included.";
     let mut family = text.family("xoff_router_routes", Kind::Gauge, help);
     for (name, count) in [("ipv4", router.routes_v4), ("ipv6", router.routes_v6)] {
         family.sample(&[("family", name)], count);

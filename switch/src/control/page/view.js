@@ -266,7 +266,7 @@ export function joined(switches, leave) {
 
 const OF_PEERS = {
   "peer-late": "sends while paused (run xoff nic there if it is a Linux host without PFC in its NIC)",
-  "peer-excess": "sends more after XOFF than declared",
+  "peer-excess": "sends more after XOFF than the headroom assumes",
   "peer-too-fast": "sends faster than the port's speed",
 };
 

@@ -299,7 +299,8 @@ impl Reloader {
         self.reserved.fit(&former, next, changes);
     }
 
-    /// Returns whether all queues are within the limits of `running`; former configurations then need no memory.
+    /// Returns whether all queues are within the limits of `running`, so that no frame admitted under a former
+    /// configuration needs memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -380,7 +381,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Sends the settings to all workers, without a time limit. Returns the old settings, for this thread to free.
+    /// Exchanges all workers' settings, without a time limit. Returns the old ones, for this thread to free.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -425,8 +426,8 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with each egress limit of `next` that is larger, because workers with the new settings may already
-/// send frames; `None` if none is larger.
+/// Returns `was` with the larger egress limits of `next`; `None` if none is larger. Workers apply them first, because
+/// a worker that already applies `next` may hand frames to one that does not.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -526,6 +527,10 @@ mod tests {
         expected.ports[1].classes[raised].egress_max = next.ports[1].classes[raised].egress_max;
         assert_eq!(roomier(&was, &next), Some(expected));
         next.ports[1].classes[raised].egress_max = Bytes(1);
-        assert_eq!(roomier(&was, &next), None, "a reload that only lowers limits must need no first step");
+        assert_eq!(
+            roomier(&was, &next),
+            None,
+            "a reload that raises no egress limit must apply all settings at once"
+        );
     }
 }

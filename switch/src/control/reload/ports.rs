@@ -1,6 +1,6 @@
 //! Ports that a reload adds or removes.
 //!
-//! A removed port first gets settings without VLANs and pauses. Then it sends its queued frames for at most
+//! A removed port first gets settings without a VLAN or lossless class. Then it sends its queued frames for at most
 //! [`DRAIN`], because a peer's pause must not delay the removal forever. Remaining frames are dropped.
 
 use std::sync::Arc;

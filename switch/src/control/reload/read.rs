@@ -50,7 +50,7 @@ impl Reloader {
     fn start_reading(&self) -> Result<oneshot::Receiver<Result<Config, NotReloaded>>, NotReloaded> {
         if Arc::strong_count(&self.readers) > READERS_MAX {
             return Err(NotReloaded::Unreadable(
-                "the maximum number of earlier reloads still wait for files that do not answer: restart the switch",
+                "too many earlier reloads still wait for the file system to return the configuration: restart the switch",
             ));
         }
         let (answer, read) = oneshot::channel();

@@ -107,7 +107,7 @@ fn loss_gives_verdict_not_kept_and_proof_gap_not_proved() {
     view.ports[0].link.set(Link::Gone);
     let gaps = [
         "left: the device l0 is gone; its last drop counters are lost",
-        "right: the XDP program was removed once; frames in between were not counted",
+        "right: the XDP program was removed once; frames received meanwhile were not counted",
     ];
     assert_eq!(promise(&view, &answers(0)), (Promise::NotProved, gaps.map(String::from).to_vec()));
     view.counters.class(PortId(0), CLASS_3).drops[DropReason::LinkDown.index()].add(1);
@@ -126,7 +126,7 @@ fn only_past_gaps_in_proof_of_no_loss_can_be_acknowledged() {
     let device_gap =
         |times: &str| format!("left: the device was gone {times}; its last drop counters are lost");
     let off = |times: &str| {
-        format!("right: the XDP program was removed {times}; frames in between were not counted")
+        format!("right: the XDP program was removed {times}; frames received meanwhile were not counted")
     };
     assert_eq!(proof::acknowledge(&view), Vec::<String>::new());
     view.ports[0].returns.add(2);

@@ -55,8 +55,8 @@ pub(super) struct Condition {
     pub count: Box<Count>,
     /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
-    /// Counts events that would show whether the fault lasts, such as XOFFs for a late peer. The fault ends only
-    /// after such an event without the fault.
+    /// Counts occasions for the fault: for a late peer, XOFFs. The fault ends only after an occasion at which it did
+    /// not occur.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }
@@ -73,9 +73,9 @@ const LOSS: ConditionKind = ConditionKind {
 const UNSEEN_LOSS: ConditionKind = ConditionKind {
     event: "unseen-loss",
     is_loss: true,
-    began: "the kernel drops frames before or behind the switch, and lossless ones may be among them",
-    goes_on: "the kernel still drops frames before or behind the switch, and lossless ones may be among them",
-    over: "the kernel no longer drops frames before or behind the switch",
+    began: "the NIC or kernel drops frames, and lossless ones may be among them",
+    goes_on: "the NIC or kernel still drops frames, and lossless ones may be among them",
+    over: "the NIC or kernel no longer drops frames",
     counted: "frames",
     end: End::AfterQuiet,
 };
@@ -93,9 +93,9 @@ const UNSEEN_UNKNOWN: ConditionKind = ConditionKind {
 const UNSEEN_LOSSY: ConditionKind = ConditionKind {
     event: "unseen-loss-lossy",
     is_loss: false,
-    began: "the kernel drops frames before or behind the switch, at a port that carries only lossy classes",
-    goes_on: "the kernel still drops frames before or behind the switch, at a port that carries only lossy classes",
-    over: "the kernel no longer drops frames of lossy classes before or behind the switch",
+    began: "the NIC or kernel drops frames at a port that carries only lossy classes",
+    goes_on: "the NIC or kernel still drops frames at a port that carries only lossy classes",
+    over: "the NIC or kernel no longer drops frames of lossy classes",
     counted: "frames",
     end: End::AfterQuiet,
 };
@@ -156,9 +156,9 @@ const PEER_FAST: ConditionKind = ConditionKind {
 const PEER_EXCESS: ConditionKind = ConditionKind {
     event: "peer-excess",
     is_loss: false,
-    began: "the peer sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
-    goes_on: "the peer still sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
-    over: "the peer again sends no more after XOFF than declared",
+    began: "the peer sends more after XOFF than the headroom assumes: its line exceeds `speed`, or its driver holds more bytes",
+    goes_on: "the peer still sends more after XOFF than the headroom assumes: its line exceeds `speed`, or its driver holds more bytes",
+    over: "the peer no longer sends more after XOFF than the headroom assumes",
     counted: "frames too many",
     end: End::AfterQuiet,
 };
@@ -443,7 +443,7 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
                 let last = status.last?;
                 let part = match watchdog.share {
                     WatchdogSettings::UNBROKEN => String::new(),
-                    share => format!(", or after pauses that fill {share} % of it"),
+                    share => format!(", or after pauses that fill {share} % of that time"),
                 };
                 let (action, detect) = (&status.action, span(watchdog.detect.0));
                 let action =

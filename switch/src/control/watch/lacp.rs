@@ -11,7 +11,7 @@ pub(super) const IDLE: ConditionKind = ConditionKind {
     began: "the group carries no data, because LACP has joined none of its ports: configure LACP for these ports at the other end, or \
             set `lacp = \"off\"`",
     goes_on: "the group still carries no data: LACP has joined none of its ports",
-    over: "the group carries data, or none of its ports has a link",
+    over: "the fault is over: the group carries data, or none of its ports has a link",
     counted: "times found",
     end: End::AtOnce,
 };
@@ -21,7 +21,7 @@ pub(super) const OUT: ConditionKind = ConditionKind {
     began: "the port has a link, but carries no data, because LACP has not joined it to its group; other ports of the group carry data: \
             correct the cable, or the configuration of the other end",
     goes_on: "the port still carries no data: LACP has not joined it to its group",
-    over: "LACP has joined the port to its group, or the port has no link, or no port of the group carries data",
+    over: "the fault is over: LACP has joined the port to its group, or the port has no link, or no port of the group carries data",
     counted: "times found",
     end: End::AtOnce,
 };

@@ -1,8 +1,8 @@
 use xoff_flow_control::settings::FlowControl;
 use xoff_wire::units::ClassSet;
 
-/// Returns why the port ignores pause frames; `None` if the configuration says so. `classes` are those of ignored
-/// PFC frames; empty for PAUSE frames.
+/// Returns why the port ignores pause frames; `None` for [`FlowControl::Ignore`]. `classes` are those of ignored PFC
+/// frames; empty for PAUSE frames.
 pub(super) fn pause_mismatch(flow_control: FlowControl, classes: ClassSet) -> Option<String> {
     Some(match flow_control {
         FlowControl::Pfc { .. } if classes.is_empty() => {

@@ -50,8 +50,8 @@ struct Episode {
     before: u64,
     last_observed: Nanos,
     tests: u64,
-    /// Start of the quiet period after which the fault is over; with `tests`, the time of the first event without
-    /// the fault.
+    /// Start of the quiet period after which the fault is over: the last occurrence or, with [`Condition::tests`], the
+    /// first occasion without it.
     quiet_since: Option<Nanos>,
     logged_at: Nanos,
     logged_count: u64,

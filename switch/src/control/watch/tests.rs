@@ -258,7 +258,10 @@ fn lacp_group_without_joined_port_is_logged_until_one_joins() {
         look(6);
     });
     let [began, over] = &lines[..] else { panic!("{lines:#?}") };
-    has(began, &["WARN the group carries no data", "no LACP partner at left", "phase=began", "group=up"]);
+    has(
+        began,
+        &["WARN the group carries no data", "no LACP partner at port left", "phase=began", "group=up"],
+    );
     has(over, &["phase=over"]);
 }
 
@@ -283,7 +286,7 @@ fn lacp_member_that_stays_out_is_logged_until_it_joins() {
     let [began, over] = &lines[..] else { panic!("{lines:#?}") };
     let words = [
         "WARN the port has a link, but carries no data",
-        "(individual) at right",
+        "(individual) at port right",
         "with key 0",
         "port=right",
         "group=up",
