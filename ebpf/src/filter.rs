@@ -1,5 +1,5 @@
-//! Egress filter: stops the machine's own stack from sending on a port of the switch. The filter of a killed process
-//! passes every frame, because the process's sockets are gone.
+//! Egress filter: stops the machine's own stack from sending on a port of the switch while xoff has a socket there. A
+//! filter left by a killed xoff passes every frame.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,6 @@ pub enum Clsact {
     Found,
 }
 
-/// Result of attaching the egress filter.
 #[derive(Debug)]
 pub enum Filtered {
     /// The interface had no filter of xoff before.

@@ -170,8 +170,8 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns how many frames of each class are still queued: received minus departed ones, but at most one per 64 queued
-/// bytes, because received frames may be lost in the kernel uncounted.
+/// Returns how many frames of each class are still queued: received minus departed ones, at most as many minimum frames
+/// as the queued bytes hold, because the kernel may lose received frames uncounted.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));

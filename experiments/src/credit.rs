@@ -3,8 +3,8 @@
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns by how much time saved credit shortens the transmission of `frames` frames: the line time of the credit and
-/// of one frame, but at most the time by which the pipeline is faster than the line.
+/// Returns how much sooner `frames` frames are sent if the port begins with full credit: by the line time of the credit
+/// and one frame, but at most the time by which the pipeline is faster than the line.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -36,10 +36,10 @@ mod tests {
         assert_eq!(
             of("", 2),
             Nanos(2 * 123_040),
-            "the credit must not exceed the line time of the sent frames"
+            "the time that credit saves must not exceed the line time of the frames"
         );
-        // At 10,000 frames/s, 1,000 frames take 99.9 ms in the pipeline and 123.04 ms on the line; 10 frames take 0.9
-        // ms in the pipeline and 1.2304 ms on the line.
+        // At 10,000 frames/s, the pipeline takes 99.9 ms from the first to the last of 1,000 frames, the line 123.04
+        // ms; of 10 frames, 0.9 ms and 1.2304 ms.
         let faster = "[pipeline]\nrate = \"10000pps\"\n";
         assert_eq!(of(faster, 1_000), all);
         assert_eq!(of(faster, 10), Nanos(1_230_400 - 900_000));

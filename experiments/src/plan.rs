@@ -107,7 +107,7 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// XOFF threshold, as the time for which these bytes keep the line busy while a sender waits for a CPU core after XON.
+/// Line time of the bytes at the XOFF threshold; those at XON keep the line busy while a sender waits for a CPU core.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
@@ -329,7 +329,7 @@ impl Plan {
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
-        // First set the values copied from another class, then each class's own values, which take precedence.
+        // First set values copied from another class, then the class's own, which take precedence.
         for is_own in [false, true] {
             for (path, value) in &given {
                 let path = path.join(".");

@@ -28,7 +28,7 @@ const COMPLETIONS: Table = Table {
         "sent_frames", "frames", "frames sent";
         "lost_frames", "frames", "frames that never arrived";
         "due_ns", "ns", "due time of the first frame; empty: no frame was sent";
-        "completion_ns", "ns", "time from due_ns to the arrival of the last frame; empty: frames are missing, or the stream ends by time";
+        "completion_ns", "ns", "time from due_ns to the arrival of the last frame; empty: frames are missing, or the stream is limited by time";
     },
 };
 
@@ -46,7 +46,7 @@ const QUEUES: Table = Table {
 const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
-        "at_ns", "ns", "time of the sample, or the exact begin of a pause that lasts at the sample; rows of one queue are in order of time";
+        "at_ns", "ns", "time of the sample; for a pause that has not ended by then, its exact start; rows of one queue are in order of time";
         "switch", TEXT, "name of the switch";
         "port", TEXT, "name of the port";
         "class", "", "class of the pause";

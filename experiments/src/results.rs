@@ -33,7 +33,7 @@ impl Table {
         names.join(",") + "\n"
     }
 
-    /// Panics if the table has no such column.
+    /// Returns the index of a column; panics if there is none.
     pub fn at(&self, name: &str) -> usize {
         self.columns.iter().position(|column| column.name == name).expect("unknown column")
     }

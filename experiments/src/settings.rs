@@ -68,15 +68,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Adds a setting. Panics if `path` names no table.
+    /// Adds a setting. Panics unless `path` has the form TABLE.KEY.
     pub fn set(&mut self, path: &str, value: impl Into<Setting>) -> &mut Settings {
-        let (table, key) = path.rsplit_once('.').expect("a path must begin with a table");
+        let (table, key) = path.rsplit_once('.').expect("a setting's path must be TABLE.KEY");
         self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
         self
     }
 
-    /// Returns the paths that a user setting of `path` changes: `path` itself, and the same key in each copy of its
-    /// table that still has the original's value.
+    /// Returns the paths that a user setting of `path` changes: `path`, and the same key in each table made by
+    /// [`Settings::copy`] that still has the original's value.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -86,7 +86,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies table `from` into `to`. User settings of `from` then change `to`, too.
+    /// Copies table `from` into `to`; user settings of `from` also change `to`.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);

@@ -12,7 +12,7 @@ use xoff_wire::units::Nanos;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum duration of a stall; durations are uniformly distributed from zero to it. Zero means no stalls.
+    /// Maximum duration of a stall; durations are uniform from zero to it. Zero means no stalls.
     pub longest: Nanos,
     pub every: Nanos,
     pub wake: Nanos,
@@ -20,7 +20,7 @@ pub struct Stall {
 
 const EVERY: Nanos = Nanos::from_secs(1);
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum of `wake`, the delay of a wakeup. A longer delay is a stall.
+/// Maximum of `wake`; a longer delay is a stall.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {
@@ -48,7 +48,7 @@ impl FromStr for Stall {
         };
         if longest > every {
             return Err(
-                "LENGTH has to be at most EVERY, so that programs run for more than half of the time"
+                "LENGTH has to be at most EVERY, so that programs run for longer than they are stalled"
                     .to_owned(),
             );
         }

@@ -52,7 +52,7 @@ pub struct Cause {
     pub class: Class,
     /// Egress port to blame: the congested one, or the one at which most bytes of the full ingress queue wait.
     pub culprit: Option<PortId>,
-    /// True if the peer of the port to blame pauses that port's queue.
+    /// True if the peer of port `culprit` pauses the congested egress queue there.
     pub relayed: bool,
 }
 
@@ -83,9 +83,9 @@ impl Cause {
 /// Numbers of pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Pauses blamed on no egress queue, or on one that its port's peer did not pause.
+    /// Pauses without a culprit egress queue, or with one not paused by a peer.
     pub own: [Counter; Trigger::COUNT],
-    /// Pauses blamed on an egress queue that its port's peer paused: the congestion is further downstream.
+    /// Pauses whose culprit egress queue was itself paused by a peer: the congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 

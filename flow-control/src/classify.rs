@@ -19,7 +19,7 @@ pub struct Classifier(Box<Tables>);
 struct Tables {
     classes: [[Class; NO_PCP + 1]; NO_DSCP + 1],
     lossless: ClassSet,
-    /// PCPs that map to lossless classes; empty at a port that ignores DSCPs, because no DSCP overrules a PCP there.
+    /// PCPs that map to lossless classes, to detect DSCPs that overrule them; empty at a port that ignores DSCPs.
     lossless_pcps: ClassSet,
 }
 

@@ -68,7 +68,7 @@ const MINUTE: u64 = 60_000_000_000;
 /// Maximum of all values recorded in the current minute and the five before it.
 #[derive(Debug, Default, PartialEq)]
 pub struct RecentMax {
-    /// Recorded minutes, each with its number (from 1) and maximum.
+    /// Number and maximum of each recorded minute; minute 1 begins at time zero.
     minutes: [(Counter, Counter); RECENT],
 }
 
@@ -118,7 +118,7 @@ pub struct Histogram<const STEPS: usize = 1> {
     counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-/// Histogram with eight buckets in each range (2,312 bytes).
+/// Histogram with eight buckets per doubling of the duration; occupies 2,312 bytes.
 pub type FineHistogram = Histogram<8>;
 
 impl<const STEPS: usize> Default for Histogram<STEPS> {

@@ -53,7 +53,7 @@ pub enum Intent {
     Rate {
         port: PortId,
         class: Class,
-        /// Rate limit as a step of the peer's line rate; full rate ends the limit.
+        /// Rate limit: step k allows 1 / 2^k of the line rate; step 0 ends the limit.
         step: RateStep,
     },
     /// Withdraw this policy's pause of `class` at the peer of `port`.
@@ -104,8 +104,8 @@ pub trait CustomPolicy: Debug + Send {
     /// Returns how many further frames and bytes with such an `event` need not be passed to `observe`, because they
     /// would change neither the policy nor its intents. Default: none.
     ///
-    /// For leaving frames, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Both
-    /// must remain valid while the occupancies at egress and ingress shrink.
+    /// A leaving frame causes [`Event::Dequeued`] and [`Event::Released`]; the smaller margin applies. Both must remain
+    /// valid while such frames lower the occupancies at egress and ingress.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

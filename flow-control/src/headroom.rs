@@ -45,7 +45,7 @@ pub struct Link {
     pub commit: Bytes,
     /// Maximum time until the peer stops; see [`standard_response`].
     pub peer_response: Nanos,
-    /// Bytes that a software peer may send ahead of its rate; zero for hardware peers.
+    /// Bytes in a software peer's driver, plus its maximum burst above its rate; zero for hardware peers.
     pub peer_backlog: Bytes,
 }
 

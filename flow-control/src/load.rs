@@ -15,7 +15,7 @@ impl Load {
     /// Load of no frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
-    /// Returns the layer-1 bytes of frames counted by [`Bytes::of_frame`]: with each frame's preamble and gap.
+    /// Returns the layer-1 bytes: `bytes`, which include padding and FCS, plus each frame's preamble and gap.
     #[inline]
     pub const fn on_line(self) -> Bytes {
         Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)

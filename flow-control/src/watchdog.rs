@@ -42,7 +42,7 @@ struct Window {
     paused_before: Nanos,
 }
 
-/// Result of a check: a pause storm began or ended.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Change {
@@ -125,7 +125,8 @@ impl Watchdog {
         self.watched.iter().filter(due).collect()
     }
 
-    /// Schedules checks after changed pauses of `classes`; those in `queued` have queued frames.
+    /// Schedules checks after pauses of `classes` began, ended or were refreshed; `queued` are the classes with queued
+    /// frames.
     pub fn pauses_changed(&mut self, now: Nanos, classes: ClassSet, queued: ClassSet, paused: &Paused) {
         for class in ClassSet(classes.0 & self.watched.0).iter() {
             let is_stormed = self.stormed.contains(class);
@@ -138,7 +139,8 @@ impl Watchdog {
                         watched.window.get_or_insert(Window { since: now, paused_before });
                     }
                     let first = since.after(watched.settings.detect);
-                    // Keep a scheduled check, which may be later than `first` if the peer only refreshes its pause.
+                    // A refresh keeps the scheduled check, which may be later than `first` because frames arrived
+                    // during the pause.
                     if watched.next_check == Nanos::NEVER { first } else { watched.next_check }
                 }
                 None | Some(_) => Nanos::NEVER,
@@ -264,7 +266,7 @@ mod tests {
         assert_eq!(
             port.look(1_050, Some(10)),
             Some(Change::StormBegins),
-            "the storm must begin one detection time after the pause"
+            "the storm must begin one detection time after the pause's start"
         );
         assert_eq!(port.watchdog.stormed(), ONLY_3);
         assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "no check may be scheduled during the storm");

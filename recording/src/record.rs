@@ -21,7 +21,7 @@ pub struct Passing<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Record of a driver's call to its dataplane, or of an answer to it.
+/// Call of a driver to its dataplane, or answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Call: a batch begins at this time.
@@ -46,7 +46,7 @@ pub enum Record<'a> {
     /// Call: the port's link is up (true) or down.
     SetLink(PortId, bool),
     SetMac(PortId, MacAddr),
-    /// Call: LACP sets which data the group member carries.
+    /// Call: LACP sets whether the port, a group's member, accepts and sends data.
     SetMember(PortId, MemberState),
     /// Call: the switch stops, and sends XON to its peers.
     LetPeersGo,
@@ -268,7 +268,7 @@ impl<'a> Record<'a> {
                 format!("a frame of {len} bytes is created in {}", slot_name(slot))
             }
             Record::Moved(slot, by, done) => {
-                let done = if done { "" } else { " (refused, because there is no room before it)" };
+                let done = if done { "" } else { " (refused: the slot lacks free bytes before it)" };
                 format!("the start of the frame in slot {slot} moves by {by} bytes{done}")
             }
             Record::Sent(frame) => format!("{}: {} is sent", at(frame.port), frame.describe()),

@@ -119,7 +119,7 @@ impl Reports {
     pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Reports {
         let (producer, drops) = RingBuffer::new(REPORTS_MAX);
         let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
-        assert!(put.is_ok(), "a new switch must have no tap");
+        assert!(put.is_ok(), "a new switch must have no tap (frame observer)");
         Reports { drops, punts: None }
     }
 

@@ -33,7 +33,7 @@ pub struct Difference {
     pub call: u64,
     /// Time of the call on the recorded driver's clock.
     pub at: Nanos,
-    /// Descriptions of the last calls before the difference; the last one's answers differ.
+    /// Descriptions of the last calls; the final one is the call with differing answers.
     pub before: Vec<String>,
     pub recorded: String,
     pub replayed: String,
@@ -43,7 +43,6 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("call {call} of the recording cannot be repeated: {why}")]
 pub struct Broken {
-    /// Number of the call, from 1.
     pub call: u64,
     pub why: String,
 }

@@ -22,7 +22,7 @@ pub mod algorithm {
     pub const STRICT: u8 = 0;
     /// Credit-based shaper.
     pub const CREDIT_BASED: u8 = 1;
-    /// Share of the line (ETS).
+    /// Enhanced transmission selection: shares of the line.
     pub const ETS: u8 = 2;
     /// Algorithm defined by the vendor.
     pub const VENDOR_SPECIFIC: u8 = 255;

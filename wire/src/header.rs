@@ -16,7 +16,7 @@ pub mod field {
     pub const DST: Range<usize> = 0..6;
     /// Source address.
     pub const SRC: Range<usize> = 6..12;
-    /// EtherType without tags.
+    /// EtherType of an untagged frame.
     pub const ETHER_TYPE: Range<usize> = 12..14;
     /// Payload offset without tags.
     pub const PAYLOAD: u8 = 14;

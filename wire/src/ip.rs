@@ -385,7 +385,7 @@ mod tests {
             let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "{dst:?} must keep a packet on its link as source if and only if it does as destination"
+                "address {dst:?} must have the same effect on `stays_on_link` as source and as destination"
             );
             stays
         };
@@ -404,7 +404,7 @@ mod tests {
             let stays = read6(&v6(FD | 1, top << 112 | 5, 9, 17, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "{top:x}:: must keep a packet on its link as source if and only if it does as destination"
+                "address {top:x}:: must have the same effect on `stays_on_link` as source and as destination"
             );
             stays
         };

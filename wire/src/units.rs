@@ -198,7 +198,7 @@ impl RateStep {
     /// Lowest rate: a 65,536th of the line rate.
     pub const MAX: RateStep = RateStep(16);
 
-    /// Creates the step with k = `step`; `None` above [`RateStep::MAX`].
+    /// Creates step k = `step` (1 / 2^k of the line rate); `None` above [`RateStep::MAX`].
     #[must_use]
     pub const fn new(step: u8) -> Option<RateStep> {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }

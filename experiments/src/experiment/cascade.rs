@@ -52,8 +52,8 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Shortest stall of a switch or host that makes a deviation inconclusive: in this time, a sender sends half of the
-/// XOFF threshold.
+/// Shortest stall of a switch or host that can explain a deviation from the article's steps: in this time, a sender
+/// sends half of the XOFF threshold.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -300,7 +300,7 @@ mod tests {
         request.given.extend("pipeline.rate=7kpps".parse::<crate::Given>());
         assert!(
             !is_held("pfc", &request),
-            "with a congested pipeline, the article's steps must not be required"
+            "with a user's pipeline rate, the article's steps must not be required"
         );
     }
 
@@ -333,7 +333,7 @@ mod tests {
         );
         let text =
             on_other_path().deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
-        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the other path must be reported");
+        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "a wrong path must be reported");
     }
 
     #[test]

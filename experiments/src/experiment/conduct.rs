@@ -192,13 +192,13 @@ mod tests {
             (7, 3.0),
             "drops must be the sum, and the longest gap the maximum, over all hosts"
         );
-        assert_eq!(lossy.usual_host_gap_ms, 0.03, "the usual gap must be the median over hosts that slept");
+        assert_eq!(lossy.usual_host_gap_ms, 0.03, "wakeup delay must be the median over hosts that slept");
         let runs =
             [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..lossy.clone() });
         assert_eq!(
             runs.into_iter().sum::<Conduct>().usual_host_gap_ms,
             0.05,
-            "the usual gap of several runs must be the median over runs with such gaps"
+            "the wakeup delay must be the median over those runs in which hosts slept"
         );
     }
 

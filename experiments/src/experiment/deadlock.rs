@@ -155,7 +155,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
 fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let points = |run: &DeadlockRun| run.delivered.points(request.line.span(STEP));
     let lines = Content::Lines(named(all, |of| of.runs.first().map(points).unwrap_or_default()));
-    let y = "line rate received by all hosts together (Mb/s)";
+    let y = "layer-1 rate received by all hosts together (Mb/s)";
     let panel = Panel::new("Sum over all hosts, first run", "time (s)", y, lines);
     Figure { title: title(request), panels: vec![panel] }
 }

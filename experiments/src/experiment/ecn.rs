@@ -260,7 +260,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
             }),
             bars("Senders held", "time in pause, mean of senders (%)", &|of| of.paused_percent),
             spreads("Goodput of each flow", "TCP payload (Mb/s)", &|of| of.flow_mbps),
-            bars("Marked", "share of the frames for the receiver (%)", &|of| {
+            bars("Marked", "marked frames, of all for the receiver (%)", &|of| {
                 Some(of.percent(of.marked_frames))
             }),
         ],

@@ -48,8 +48,8 @@ const HEADERS: u64 = 18 + 20 + 8;
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// Goodput of a round: UDP payload of its flows, divided by the sum of the round's duration and the time by which
-    /// saved credit shortened it.
+    /// Goodput of a round: UDP payload of its flows, divided by the duration that it would have without transmission
+    /// credit ([`crate::credit`]).
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,
@@ -279,7 +279,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // The fastest possible port sends all its saved credit at once.
+            // The fastest possible port shortens the round by all its transmission credit.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());
@@ -301,7 +301,7 @@ mod tests {
         let round = Round::of(BEGIN, credit, &flows.each_ref());
         let payload = (frames * 1_472 * 8) as f64;
         assert!((round.goodput_mbps.unwrap_or_default() - payload / 100e3).abs() < 1e-9);
-        assert_eq!(credited_frames.get(), frames, "the credit must be calculated for frames of all flows");
+        assert_eq!(credited_frames.get(), frames, "the time saved by credit must be that of all flows");
     }
 
     #[test]

@@ -335,7 +335,7 @@ impl Experiment {
 }
 
 /// Line rates of live experiments. Below 5 Mb/s, thresholds would be below two frames. Above 1 Gb/s, the longest pause
-/// (33.5 ms at 1 Gb/s) could expire during a survivable stall (25 ms).
+/// (33.5 ms at 1 Gb/s) could expire during a stall that headroom covers (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
 /// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves hosts and switches enough CPU

@@ -43,7 +43,7 @@ const BURSTS: usize = 6;
 const LONG_PERCENT: u64 = 40;
 /// Frames in a burst: 150 KB, the paper's longest (30 us at 40 Gb/s).
 const BURST_FRAMES: u64 = 100;
-/// Interval between the bursts of a sender, in percent of the line time of all six senders' bursts.
+/// Interval between a sender's bursts, in percent of the line time of six bursts, one per sender.
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);

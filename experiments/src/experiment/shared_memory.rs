@@ -319,7 +319,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         ],
     );
     format!(
-        "{}\n\n{table}\nNew flows begin for {} ms. The totals below cover all three classes; here no policy promises losslessness.",
+        "{}\n\n{table}\nFlows begin in the first {} ms. The totals below cover all three classes; here no policy promises losslessness.",
         title(request),
         ms(request.line.span(SEND))
     )

@@ -30,7 +30,7 @@ fn experiment_names_are_unique() {
 fn every_policy_runs_in_each_experiment_or_is_refused() {
     for experiment in all() {
         for variant in VARIANTS {
-            // With one switch, OFC and GFC act as plain PFC. OFC's queues per flow exclude virtual output queues.
+            // Experiments with one switch refuse OFC and GFC, which act as plain PFC there.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
             let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");

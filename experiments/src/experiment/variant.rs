@@ -17,9 +17,9 @@ enum Key {
     Word(&'static str),
     Yes,
     Classes(&'static [u8]),
-    /// Size in kB at 100 Mb/s; it scales with the line rate.
+    /// Size in kB at 100 Mb/s, scaled with the line rate.
     Kilobytes(u64),
-    /// Number of frames at 100 Mb/s; it scales with the line rate.
+    /// Number of frames at 100 Mb/s, scaled with the line rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
@@ -41,8 +41,7 @@ const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate of 802.1Q's QCN reaction point parameters, whose times are multiplied by the ratio of this rate to
-/// [`Line::REFERENCE`].
+/// Line rate to which 802.1Q's QCN reaction point parameters apply.
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 const WATCHDOG: &str = "class.3.watchdog";
@@ -105,7 +104,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "ofc",
-        about: "OFC: switches pause only those of each other's flows that caused the congestion",
+        about: "OFC: a switch pauses, at its neighbours, only the flows that caused the congestion",
         lossless: true,
         keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Yes)],
     },
@@ -135,13 +134,13 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "qcn-egress",
-        about: "QCN as in the standard: congestion points at outputs notify the sender of the sampled frame",
+        about: "QCN as in the standard: congestion points at outputs notify the station that sent the sampled frame",
         lossless: true,
         keys: &[("qcn.egress", Classes(&[3]))],
     },
     Variant {
         name: "qcn-ingress-arrival",
-        about: "QCN with congestion points at inputs, which notify the sender of the sampled frame",
+        about: "QCN with congestion points at inputs, which notify the station that sent the sampled frame",
         lossless: true,
         keys: &[("qcn.ingress", Classes(&[3]))],
     },
@@ -177,19 +176,19 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "lossy-ecn",
-        about: "as lossy, but with the ECN marks of pfc-ecn",
+        about: "policy lossy with the ECN marks of pfc-ecn",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL, MARKS],
     },
     Variant {
         name: WITHOUT_ECN,
-        about: "like lossy-ecn, but drops frames of senders without ECN (WRED); in the experiment `ecn` no sender has ECN",
+        about: "like lossy-ecn, but for senders without ECN, drops replace marks (WRED); in the experiment `ecn` no sender has ECN",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL, MARKS, ("class.3.wred", Yes)],
     },
     Variant {
         name: "pfc-watchdog-drop",
-        about: "plain PFC and a watchdog that drops frames queued by a pause of 200 ms",
+        about: "plain PFC and a watchdog that drops queued frames after a pause of 200 ms",
         lossless: false,
         keys: &[("class.3.watchdog", Word("drop"))],
     },
@@ -309,8 +308,8 @@ impl Variant {
     }
 }
 
-/// Scales parameters of the standard's QCN reaction point from 10 Gb/s to `line`: rates in proportion, bytes like other
-/// sizes; at 100 Mb/s, times are 100 times as long.
+/// Scales the standard's QCN reaction point from 10 Gb/s to `line`: rates in proportion. At 100 Mb/s, bytes are
+/// unchanged and times 100-fold; from there, [`Line::size`] and [`Line::span`] scale both.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

@@ -59,7 +59,7 @@ struct Sizes {
 
 /// Frames per message: 64 KB, the size of short flows in CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Frames per message; to the congested port about half as many as in `LONG`. A load of 20 % would need too many
+/// Frames per message; light senders' messages are about half as long as in `LONG`. A load of 20 % would need too many
 /// streams.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
@@ -413,7 +413,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
             rate("Light senders, to the congested port", |p| &p.light_messages),
             completion("Victim's messages, 64 KB", |p| &p.victim),
             completion("Light senders' messages, 64 KB", |p| &p.light_messages),
-            small("Victim's messages beside small messages", |p| &p.victim),
+            small("Victim's messages beside light senders' small ones", |p| &p.victim),
             small("Light senders' small messages", |p| &p.light_messages),
             pause("Heavy senders", |p| &p.heavy),
             pause("Light senders", |p| &p.light),

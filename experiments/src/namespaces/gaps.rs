@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(
             before.longest_since(&views),
             90_000_000,
-            "a new longest gap of the switch's lifetime must be returned exactly"
+            "the longest gap since the switch's start must be returned exactly"
         );
     }
 }

@@ -68,8 +68,8 @@ impl Figure {
         Ok(())
     }
 
-    /// Dashes the lines of all names but the first by an SVG attribute; the plotting library would draw each dash
-    /// separately.
+    /// Dashes the lines of all legend names but the first by an SVG attribute; the plotting library would draw each
+    /// dash separately.
     pub(super) fn dashed(&self, svg: String) -> String {
         let names = self.names();
         let in_legend = self.legend(&names);

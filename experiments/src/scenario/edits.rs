@@ -25,7 +25,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     }
     if parts[0] == "sweep" {
         return Err(
-            "--set cannot add a sweep: write [[sweep]] in the file; to fix a key of a sweep, set this key, as in policy=ofc".into()
+            "--set cannot add a sweep: write [[sweep]] in the file; to give a swept key one value, set this key, as in policy=ofc".into()
         );
     }
     Ok(given)

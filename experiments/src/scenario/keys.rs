@@ -13,7 +13,7 @@ pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 
-/// Declares the kinds of a table, each with its word, required keys and optional keys.
+/// Declares the kinds of a table, each with its value of `kind`, required keys and optional keys.
 macro_rules! kinds {
     ($name:ident { $($kind:ident = $word:literal, $required:expr, $optional:expr;)* }) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]

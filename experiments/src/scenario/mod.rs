@@ -108,8 +108,8 @@ impl Source {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads a scenario file (without `path`, the text `alone`), and adds topology and flows imported from HPCC's ns-3
-    /// simulator.
+    /// Reads the scenario file `path`, or else the text in `alone`, and adds topology and flows imported from HPCC's
+    /// ns-3 simulator.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -140,7 +140,7 @@ impl Source {
         Source::from_toml(&name, &(text + &imported), given)
     }
 
-    /// Reads a scenario from `text`, which errors call `name`, and checks all points of its sweep.
+    /// Reads a scenario from `text`, and checks all points of its sweep. Errors give `name` as the file.
     ///
     /// # Errors
     /// Returns all errors, or the first syntax error.

@@ -98,13 +98,13 @@ fn read_one(
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
     super::in_time(
         keys.begin.as_ref(),
-        ["`begin` of a [[receiver]]", "so the receiver is never slow"],
+        ["`begin` of a [[receiver]]", "this receiver is never slow"],
         run_end,
         problems,
     );
     if let Some(end) = keys.end.as_ref().filter(|end| end.value <= begin) {
         problems
-            .push(Problem::error("`end` is not after `begin`").at(end.span, "so the receiver is never slow"));
+            .push(Problem::error("`end` is not after `begin`").at(end.span, "this receiver is never slow"));
     }
     let (hosts, rate) = (keys.hosts?.value, keys.rate?.value);
     let end = keys.end.map_or(Picos::NEVER, |key| key.value.into());

@@ -14,8 +14,8 @@ use super::of_kind;
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
-// Defaults from the paper on QCN at the inputs (section II): a cell and an output buffer in bytes, each buffer of a
-// spine in cells.
+// Defaults from the paper on QCN at the inputs (section II); `SPINE_BUFFER` counts cells of an input or output buffer,
+// the others bytes.
 const CELL: u32 = 256;
 const OUTPUT_BUFFER: u32 = 150_000;
 const SPINE_BUFFER: u8 = 16;
@@ -93,7 +93,7 @@ pub struct PortLine {
     pub gfc: bool,
 }
 
-/// Settings of `[topology]`. Keys that the topology's kind lacks have their defaults.
+/// Settings of `[topology]`; keys that its kind lacks have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
@@ -111,7 +111,7 @@ pub struct Topology {
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
-    /// Size of a cell in frame bytes; `credits` and `spine_buffer` count cells.
+    /// Maximum frame bytes in a cell; `credits` and `spine_buffer` count cells.
     pub cell: u32,
     pub credits: u32,
     pub spine_buffer: u8,

@@ -153,7 +153,7 @@ fn put_taps(fabric: &mut AnyFabric, are_wanted: bool) -> miette::Result<Vec<Paus
             let counters = Arc::clone(node.counters());
             node.put_tap(TapId(0), pauses.tap(counters.ports(), counters), net)
         });
-        put.map_err(|_| miette!("cannot record pauses: a switch already has its maximum of taps"))?;
+        put.map_err(|_| miette!("cannot record pauses: a switch has its maximum of taps (frame observers)"))?;
         all.push(pauses);
     }
     Ok(all)

@@ -1,5 +1,5 @@
 //! Records the pauses that switches request, with their causes. A pause ends when its link fails. Pauses of flows (OFC)
-//! and rates (GFC) are not recorded, because they pause no class.
+//! and rate limits (GFC) are not recorded, because they pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

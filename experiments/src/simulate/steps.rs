@@ -9,8 +9,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Divides the time axis of `all` times (ns) into steps, one for each plotted point. A step is a multiple of the
-    /// sampling period: the greatest common divisor of the intervals in the sorted, distinct `times`.
+    /// Divides the time axis, which spans `all` times (ns), into steps of one plotted point each. A step is a multiple
+    /// of the sampling period, the greatest common divisor of the intervals between the (sorted, distinct) `times`.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);

@@ -58,7 +58,7 @@ pub const PAUSES: Table = Table {
     columns: columns! {
         "start_ns", "ns", "time at which the XOFF began to leave";
         "end_ns", "ns", "time at which the XON began to leave, or the link was lost; empty if the pause outlasted the run";
-        "switch", "", "number of the switch that sent the pause; empty if the slow receiver at the other end of peer's link sent it";
+        "switch", "", "number of the switch that sent the pause; empty if a slow receiver (the host linked to the port in peer) sent it";
         "port", "", "number of the port that sent the pause; empty for a slow receiver";
         "class", "", "paused class";
         "peer", TEXT, "paused sender: h3 is host 3, s1p2 is port 2 of switch 1";
@@ -168,7 +168,7 @@ pub const RUNS: Table = Table {
         "goodput_gbps", "Gb/s", "useful payload of all flows divided by the time after warm_up";
         "xoffs", "frames", "pauses sent after warm_up";
         "held_us", "us", "time in pauses after warm_up, summed over ports and classes";
-        "lost_frames", "frames", "frames lost after warm_up: dropped, lost on a link (except MAC control), before a full receive ring, in a restart, or at a slow receiver";
+        "lost_frames", "frames", "frames lost after warm_up: dropped, lost on a link (except MAC control), at a full receive ring, in a restart, or at a slow receiver";
         "marked_frames", "frames", "frames marked after warm_up";
         "cnps", "frames", "congestion notifications";
         "resent_frames", "frames", "frames retransmitted";

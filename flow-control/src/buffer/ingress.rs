@@ -132,8 +132,8 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns whether a frame of maximum length would not fit into the free part of the reserve plus `left` bytes of
-    /// the pool. False for an empty queue: no departing frame could end its pause.
+    /// Returns whether a frame of maximum length would exceed the free reserve plus `left` bytes of the pool. False for
+    /// an empty queue: XON follows a departing frame, so a peer paused now would never resume.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

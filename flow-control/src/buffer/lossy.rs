@@ -22,8 +22,8 @@ impl LossyUse {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Returns how much a queue of `held` bytes may still take: half of (free pool - `held`), because each byte
-    /// lengthens the queue and shrinks the free pool.
+    /// Returns how much a queue of `held` bytes may take until it is as long as the free pool: half of the difference,
+    /// because each byte lengthens the queue and shrinks the pool.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

@@ -166,7 +166,8 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // Divide the margin, because each byte in the queue also lowers its threshold by `alpha` bytes.
+                // Divide the margin by at least 1 + alpha (alpha = 2^n): each queued byte also lowers the threshold by
+                // alpha bytes.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -218,7 +219,7 @@ impl Buffer {
         self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
     }
 
-    /// Returns the frames and bytes of the ingress queue's XON threshold, divided by `parts`.
+    /// Returns the ingress queue's XON thresholds in frames and in bytes, each divided by `parts`.
     #[inline]
     pub fn part_of_xon(&self, port: PortId, class: Class, parts: u32) -> Load {
         let frames = self.ingress[port.index()][class.index()].xon_in_frames() / parts;
@@ -246,7 +247,8 @@ impl Buffer {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns the bytes of `class` received on `ingress` (of any worker) that are queued or in the driver at `egress`.
+    /// Returns the bytes of `class` at port `egress`, queued or in the driver, that port `ingress` (of any worker)
+    /// received.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
@@ -348,7 +350,7 @@ impl Buffer {
         counters.egress_watermark.raise(queue.bytes.0);
     }
 
-    /// Subtracts frames from `ingress` from the occupancy of an egress queue.
+    /// Subtracts frames received on `ingress` from the occupancy of an egress queue.
     #[inline]
     pub fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -382,7 +384,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // Add the queue's own pool bytes, which `used` includes: the threshold applies to the whole queue.
+                // Pool bytes that the queue may hold: those it has, plus those that `limit` leaves free.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };

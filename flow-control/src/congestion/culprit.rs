@@ -49,7 +49,7 @@ impl SlotTable {
     }
 }
 
-/// Memory in bytes per frame slot: (in the table that all congestion points share, in each congestion point).
+/// Memory in bytes per frame slot: first in the table that all congestion points share, then in each point.
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
 #[derive(Clone, Debug)]

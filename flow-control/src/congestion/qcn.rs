@@ -71,8 +71,8 @@ impl CongestionPoint {
 }
 
 impl QcnSettings {
-    /// Returns the feedback Fb x 63 / (Qeq x (2w + 1)), limited to 0..=63. It is 63 if the queue grew from zero to 2 x
-    /// Qeq.
+    /// Returns the feedback `offset` + `weight` x `delta`, scaled and limited to 0..=63. It is 63 if the queue grew
+    /// from zero to 2 x `set_point`.
     #[must_use]
     pub fn quantized(&self, offset: i64, delta: i64) -> u8 {
         let weight = i128::from(self.weight);

@@ -1,10 +1,12 @@
 //! Reaction point of QCN (802.1Qau): rate limiter of one flow at its sending station.
 //!
 //! The first CNM starts the limiter; reaching line rate ends it. A CNM with quantized feedback q lowers the rate by the
-//! fraction q x Gd (q/128), at most by half. The rate before the CNM becomes the target, unless no cycle has ended
-//! since the previous CNM. Byte cycles and time cycles run in parallel, and each ended cycle moves the rate half way to
-//! the target. Beyond five cycles of one kind, the target rises by R_AI per cycle; beyond five of both kinds, by
-//! multiples of R_HAI.
+//! fraction q x Gd (q/128), at most by half. The rate before the CNM becomes the target; if no cycle has ended since
+//! the previous CNM, the target stays.
+//!
+//! Byte cycles (`cycle_bytes` sent) and time cycles (`cycle_time`) run in parallel. Each ended cycle moves the rate
+//! half way to the target. From the sixth cycle of one kind, the target rises by R_AI (`active_step`) per cycle; from
+//! the sixth of both kinds, by multiples of R_HAI (`hyper_step`).
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -12,7 +14,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ReactionSettings {
-    /// 1 / Gd: a unit of feedback lowers the rate by the fraction 1 / `decrease_divisor`.
+    /// 1 / Gd, where Gd is the relative decrease per unit of feedback.
     pub decrease_divisor: u32,
     pub decrease_percent_max: u8,
     /// Number of cycles of fast recovery, in which the target rate stays unchanged.
@@ -21,7 +23,7 @@ pub struct ReactionSettings {
     pub cycle_time: Nanos,
     /// R_AI: rise of the target rate per cycle of active increase.
     pub active_step: BitRate,
-    /// R_HAI: each cycle of hyper-active increase raises the target rate by a multiple of this.
+    /// R_HAI: its multiples raise the target rate per cycle of hyper-active increase.
     pub hyper_step: BitRate,
     pub rate_min: BitRate,
     pub jitter_percent: u8,

@@ -57,8 +57,8 @@ pub struct PortCounters {
     pub cnms_received: Counter,
     pub malformed_cnms: [Counter; CnmError::COUNT],
     pub checksums_examined: Counter,
-    /// Examined frames with an unfinished (partial) TCP or UDP checksum. The first two of a series
-    /// do not count, because they may be chance.
+    /// Examined frames with an unfinished (partial) TCP or UDP checksum. The first two in close succession do not
+    /// count, because they may be chance.
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,
@@ -67,14 +67,14 @@ pub struct PortCounters {
     pub loops: Counter,
     /// Index of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
-    /// Addresses that moved in the last loop, at most two, as numbers; zero for none.
+    /// MAC addresses (at most two, as numbers; zero for none) that moved between the ports of the last loop.
     pub loop_macs: [Counter; 2],
-    /// Number of seconds in which addresses moved to and fro between this port and a lower-numbered one, without
-    /// a loop.
+    /// Number of seconds in which addresses that seem to belong to two hosts moved between this port and a
+    /// lower-numbered one.
     pub duplicates: Counter,
-    /// Index of the other port of the last moves counted in `duplicates`, plus one; zero before the first.
+    /// Index of the lower-numbered port when `duplicates` last rose, plus one; zero before.
     pub duplicate_with: Counter,
-    /// Addresses that moved last (see `duplicates`), at most two, as numbers; zero for none.
+    /// Addresses that moved when `duplicates` last rose, at most two, as numbers; zero for none.
     pub duplicate_macs: [Counter; 2],
     /// 1 for some time after a loop. With [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port is
     /// then kept out of floods.
@@ -103,7 +103,7 @@ pub struct ClassCounters {
     pub ingress_watermark: Counter,
     pub headroom_bytes: Counter,
     pub headroom_watermark: Counter,
-    /// Maximum bytes received during one pause by this switch, counted from the decision to pause.
+    /// Maximum bytes received from the decision to pause the peer until the end of that pause.
     pub after_xoff_max: Counter,
     /// Longest time (ns) from a sent XOFF to the receipt of a frame of the paused class; includes stalls of this
     /// switch.
@@ -119,7 +119,7 @@ pub struct ClassCounters {
     /// the ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time (ns, switch's clock) at which a full queue or memory first lost a frame received here, or zero.
+    /// Time (ns, switch's clock) at which a frame received here was first dropped for lack of memory, or zero.
     pub first_loss: Counter,
     /// Frames received within the time limit after an XOFF, but beyond the bytes that an obedient peer may still send.
     pub excess_frames: Counter,

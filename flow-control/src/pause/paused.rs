@@ -269,8 +269,8 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. The article writes the class-enable
-    /// vector 0000 1000 (binary) as "CEV 0x1000".
+    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC (docs/reproduction.md), at 400 Gb/s. The article
+    /// writes the class-enable vector 0000 1000 as "CEV 0x1000".
     #[test] // proves: pause-timing
     fn pause_time_matches_article_on_dscp_based_pfc() {
         let frame_with = |quanta| {

@@ -2,8 +2,8 @@
 //!
 //! Headroom ([`crate::headroom`]) sets two limits: bytes, and the time in which the line carries them. More bytes
 //! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that the
-//! peer stops late or never. After a stall beyond its budget, this switch does not blame the peer until the time limit
-//! has passed once.
+//! peer stops late or never. After this switch stalled for longer than `stall_budget`, it blames no peer for the
+//! duration of the time limit.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -81,8 +81,8 @@ impl Response {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the time at which this switch's
-    /// last stall beyond its budget ended.
+    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of this switch's last
+    /// stall longer than `stall_budget`.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);

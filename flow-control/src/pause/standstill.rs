@@ -3,8 +3,8 @@
 //! While pauses last, the port is sampled about every millisecond. A class is at a standstill if it was blocked in all
 //! but [`FREE_MAX`] of the last [`LOOKS`] samples.
 //!
-//! Samples count instead of time, because a stalled switch may miss the end of a pause. Their spacing varies, because
-//! pauses in step with evenly spaced samples could go unnoticed.
+//! The rule counts samples, not time, because a stalled switch may miss the end of a pause. The samples' spacing
+//! varies, because pauses in step with evenly spaced samples could go unnoticed.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -13,7 +13,7 @@ const FREE_MAX: usize = 2;
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
 const BETWEEN_BITS: u32 = 20;
 
-/// Last samples of the blocked classes at one port.
+/// Detector of the classes at a standstill at one port.
 #[derive(Debug)]
 pub struct Standstill {
     classes: ClassSet,
@@ -33,7 +33,7 @@ impl Standstill {
         next_look: Nanos::NEVER,
     };
 
-    /// Returns the classes at a standstill: the peer pauses them nearly all the time.
+    /// Returns the classes at a standstill: paused nearly all the time.
     #[inline]
     pub const fn classes(&self) -> ClassSet {
         self.classes

@@ -8,8 +8,8 @@
 //! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never stops entirely, which prevents deadlocks.
 //! Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
-//! Step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). The paper leaves the end open;
-//! without such a distance, each frame could cause a rate frame.
+//! Step k ends when the queue is empty, or below T(k) - (Bmax - B1) / 2^k, half way to T(k-1). The paper leaves the end
+//! open; at T(k) itself, each frame could cause a rate frame.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 

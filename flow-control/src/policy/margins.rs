@@ -1,4 +1,4 @@
-//! Tests that a policy's intents and state do not change if it gets no events within its margins.
+//! Tests of [`Policy::margin`]: events within the margin, if omitted, change neither a policy's intents nor its state.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -71,7 +71,7 @@ impl SparedPair {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));
             assert!(
                 spared == all,
-                "a policy without {step:?} from port {from} to {to} must have the same state:\n{spared}\n{all}"
+                "without event {step:?} (port {from} to {to}), the state must be as with it:\n{spared}\n{all}"
             );
         }
         self.wanted |= !wanted.is_empty();
@@ -143,7 +143,7 @@ fn events_that_a_policy_may_skip_do_not_change_its_intents() {
             let ever_ended = of_step.peek().is_some();
             assert!(
                 !ever_ended || of_step.any(|(_, led_to)| *led_to),
-                "{kind:?}: at least one byte beyond a margin of {step:?} must change intents or state"
+                "{kind:?}: in some run, a byte beyond the margin of {step:?} must change intents or state"
             );
             let looks_ahead = match step {
                 Step::Receive => matches!(
@@ -157,7 +157,7 @@ fn events_that_a_policy_may_skip_do_not_change_its_intents() {
             };
             assert!(
                 ever_ended || !looks_ahead,
-                "{kind:?}: at least one run of {step:?} must reach the end of a margin"
+                "{kind:?}: some run must reach the end of a margin of {step:?}"
             );
         }
     }

@@ -262,7 +262,7 @@ mod tests {
         for (n, now, paused) in [(1, 99, true), (2, 100, false)] {
             shadow.packet_in(Nanos(now), n.into(), C3, [IN, OUT], &flow(n));
             let bytes = shadow.policies[3].as_ofc().unwrap().table_bytes(OUT).congested_flow;
-            assert_eq!(bytes > 0, paused, "at {now} ns: the flow must be paused before 100 ns only");
+            assert_eq!(bytes > 0, paused, "at {now} ns: the flow's pause must end at 100 ns");
         }
     }
 }

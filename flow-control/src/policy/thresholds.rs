@@ -4,8 +4,8 @@ use super::share::Share;
 use crate::settings::{ClassSettings, PolicyKind, PolicySettings};
 
 impl PolicyKind {
-    /// Returns the policy's named thresholds in a lossless class, besides XOFF and XON. Fractions of XOFF are computed
-    /// as for dedicated memory.
+    /// Returns the policy's named thresholds in a lossless class, besides XOFF and XON. Fractions refer to the
+    /// configured XOFF, which shared memory may lower.
     #[must_use]
     pub fn thresholds(self, class: &ClassSettings, policy: &PolicySettings) -> Vec<(&'static str, Bytes)> {
         let part = |part: f64| Share::new(part).of(class.xoff);

@@ -49,7 +49,8 @@ pub enum Spread {
     Adaptive {
         /// Queue length in bytes below which a path is preferred.
         low: Bytes,
-        /// Queue length in bytes below which a path is used if none is preferred. Otherwise all paths are used.
+        /// Queue length in bytes below which a path is used if no queue is below `low`. If none is below `high`, all
+        /// are used.
         high: Bytes,
     },
 }

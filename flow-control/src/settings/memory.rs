@@ -59,7 +59,8 @@ pub struct SharedMemory {
     /// Egress queues to which `egress_limit` and `egress_port_limit` apply.
     pub egress_limits: EgressLimits,
     /// Memory from which lossless queues take headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest
-    /// frame: a queue without memory for its first frame stays empty, and cannot pause its peer.
+    /// frame. Otherwise, while the pool is full, an empty queue drops frames without XOFF, which only queued frames
+    /// cause.
     pub headroom: HeadroomPlace,
     /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None` means fixed limits.
     pub alpha_log2: Option<i8>,

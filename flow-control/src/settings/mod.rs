@@ -207,10 +207,9 @@ impl WhenFull {
 #[allow(missing_docs)] // the names say it
 pub struct PortSettings {
     pub name: String,
-    /// MAC address, source of control frames.
+    /// Source address of control frames.
     pub mac: MacAddr,
     pub speed: BitRate,
-    /// Maximum sending rate of the port, if below the line rate.
     pub max_rate: Option<BitRate>,
     /// Longest frame in bytes, without FCS and tags ([`xoff_wire::units::TAGS`]).
     pub mtu_frame: u32,
@@ -239,12 +238,11 @@ pub struct PortSettings {
     pub isolated: bool,
     pub routed: bool,
     pub flow_control: FlowControl,
-    /// LLDP agent of the port. With [`Lldp::Off`], the switch consumes LLDP frames; otherwise it passes them to the
-    /// agent.
+    /// LLDP agent. With [`Lldp::Off`], the switch consumes LLDP frames; otherwise the agent gets them.
     pub lldp: Lldp,
     pub punt_limit: PuntLimit,
     pub dcbx: Dcbx,
-    /// Peer capabilities that LLDP determines. They override `ofc_peer` and `gfc_peer`.
+    /// Overrides of `ofc_peer` and `gfc_peer` by LLDP.
     pub auto_peer: AutoPeer,
     pub ofc_peer: bool,
     /// True if the peer understands rates (GFC). The port then obeys and sends rates.
@@ -256,14 +254,13 @@ pub struct PortSettings {
     pub burst: Bytes,
     /// Maximum layer-1 bytes in the driver, where a pause cannot stop them.
     pub commit: Bytes,
-    /// Computed headroom: maximum bytes of a class received after the decision to pause it, if the peer is as declared.
-    /// [`Bytes::MAX`]: the peer is never blamed.
+    /// Computed headroom: maximum bytes of a class that arrive after the decision to pause it, from a peer as
+    /// configured. More are the peer's fault; [`Bytes::MAX`] disables this check.
     pub past_xoff: Bytes,
     pub peer_response: Nanos,
     pub classes: [ClassSettings; CLASSES],
 }
 
-/// LLDP agent of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Lldp {
@@ -324,7 +321,6 @@ pub enum FlowControl {
     Ignore,
 }
 
-/// Settings of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct ClassSettings {
@@ -341,7 +337,7 @@ pub struct ClassSettings {
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
-    /// Length at which the egress queue is full. [`WhenFull`] applies to a frame with which the queue would reach it.
+    /// Length at which the egress queue is full. [`WhenFull`] applies to a frame that would make it so long or longer.
     pub egress_max: Bytes,
     /// Maximum number of frames in the egress queue; `u32::MAX` means no limit.
     pub egress_max_frames: u32,
@@ -374,7 +370,6 @@ pub struct EcnSettings {
     pub wred: bool,
 }
 
-/// Rate limit of punted frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct PuntLimit {
@@ -388,7 +383,7 @@ impl PuntLimit {
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
-/// Definition of a pause storm ([`crate::watchdog`]), and the reaction to it.
+/// Definition of a pause storm ([`crate::watchdog`]), and reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct WatchdogSettings {

@@ -31,8 +31,8 @@ impl FrameRate {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns the start of the frame after one that started at `at`, and the new `owed`: the fraction of a nanosecond
-    /// rounded off so far, in units of 1 ns / rate.
+    /// Returns when the frame after one at `at` starts, rounded down to ns, and the new `owed`. `owed` / rate is the
+    /// fraction of a nanosecond cut off so far.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;

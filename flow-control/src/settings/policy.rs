@@ -71,7 +71,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy uses egress thresholds (`egress_xoff` and those below it).
+    /// Returns whether the policy uses `egress_xoff` and `egress_xon`.
     #[must_use]
     pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
         match self {
@@ -163,8 +163,8 @@ pub enum CountUnit {
 /// Parameters of OFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
-    /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C of the OFC paper, whose evaluation uses 68 KB
-    /// of 75 KB, about 0.9).
+    /// Fraction of XOFF from which OFC pauses flows (X_OFF^c / X_OFF), between XON / XOFF and 1. The OFC paper
+    /// evaluates 68 KB of 75 KB, about 0.9 (section III-C).
     pub alpha: f64,
     /// Maximum flows in a port's `flow_in_port_tab`.
     pub flows: u32,

@@ -52,7 +52,8 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // The rate field has only 32 bits. For a higher rate it holds its maximum, and a 64-bit attribute the rate.
+        // The rate field has only 32 bits. For a higher rate it holds its maximum, and a 64-bit attribute holds the
+        // rate.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }

@@ -44,7 +44,7 @@ pub enum Bucket {
     /// Sends no frame, because each frame costs more than the bucket holds. Linux before 5.16 still sends `burst`
     /// bytes, then a few bytes per second.
     Shut {
-        /// Maximum frame length in bytes; below 65,535.
+        /// Depth of the bucket and maximum frame length, in bytes; below 65,535.
         burst: u32,
     },
 }
@@ -136,8 +136,8 @@ impl Bucket {
         match self {
             Bucket::Open { rate, .. } => rate,
             // The minimum frame size exceeds the bucket's depth, so no frame fits. The kernel derives the maximum frame
-            // length from the depth. `burst` bytes take 4 s at this rate, because the kernel represents a depth of at
-            // most 4.3 s (2^32 ns).
+            // length from the depth, which it stores as sending time, at most 4.3 s (2^32 ns): hence 4 s for `burst`
+            // bytes.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }

@@ -1,4 +1,4 @@
-//! Bridged fabric of the article on DSCP-based PFC.
+//! Bridged fabric of the article on DSCP-based PFC (docs/experiments.md).
 
 use xoff_host::Stream;
 

@@ -1,4 +1,4 @@
-//! Fourteen steps of the article on DSCP-based PFC, with their order and causes, and a run's deviations.
+//! Fourteen steps of the article on DSCP-based PFC, with order and causes, and a run's deviations from them.
 
 use std::array;
 

@@ -174,7 +174,7 @@ impl WatchedPort {
     fn explain(&self, cause: Cause) -> String {
         let culprit = cause.culprit.map_or("none", |port| &self.names[port.index()]);
         let held = if cause.relayed { ", which is itself paused by its peer" } else { "" };
-        format!("{} threshold; most frames are queued for {culprit}{held}", Trigger::NAMES[cause.trigger])
+        format!("trigger {}; most frames are queued for {culprit}{held}", Trigger::NAMES[cause.trigger])
     }
 }
 

@@ -167,7 +167,7 @@ mod tests {
             (qcn.ingress, qcn.culprit) = (ClassSet(0b1000), Culprit::OccupancyRandom);
         }
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
-        // A congestion slot of a leaf takes 8 bytes in the leaf's table, and 4 in each of its three congestion points.
+        // A frame slot takes 8 bytes in the table that a leaf's three congestion points share, and 4 in each point.
         let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
         assert!(slots > 3 * 500, "a leaf must have slots for frames of its three inputs");
         let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);

@@ -53,7 +53,7 @@ fn spreads(plan: &Plan) -> miette::Result<()> {
     match ways.filter(|ways| *ways > MEMBERS_MAX) {
         None => Ok(()),
         Some(ways) => Err(miette!(
-            help = "reduce the number of switches above others, or of links between two switches",
+            help = "reduce the number of switches in upper tiers, or of links between two switches",
             "a switch would have {ways} paths to one destination, but can spread frames over at most {MEMBERS_MAX}"
         )),
     }

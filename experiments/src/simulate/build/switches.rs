@@ -69,8 +69,8 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Returns the settings of a kind of switches. Packet memory suffices for all its configurations together, because
-/// frames outlive a change.
+/// Returns the initial settings of a kind of switches, and those after each change. Packet memory suffices for all
+/// together, because frames outlive a change.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);
@@ -110,7 +110,7 @@ mod tests {
             assert_eq!(
                 room(learns),
                 vec![16_384; learns.len()],
-                "{learns:?}: capacity of the forwarding database changes"
+                "learning {learns:?}: all configurations must have equal address capacities"
             );
         }
     }

@@ -61,7 +61,7 @@ fn pauses_and_resumes_spread_in_the_order_of_the_article() {
         let own = rows.iter().filter(|row| row[switch] == sender && row[paused] == peer);
         own.map(|row| row[at].parse::<u64>().unwrap()).min().unwrap()
     };
-    // Pairs of node and paused peer, for GPU-3, rail C, spine, and rail A (or B).
+    // Pausing switch (empty for host GPU-3) and paused peer, for GPU-3, rail C, spine, and rail A (or B).
     for rail in [[("3", "s0p2"), ("0", "h0")], [("3", "s1p2"), ("1", "h2")]] {
         let chain = [("", "s2p0"), ("2", "s3p2"), rail[0], rail[1]];
         let xoffs = chain.map(|(switch, peer)| first("start_ns", switch, peer));

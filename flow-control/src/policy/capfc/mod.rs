@@ -15,7 +15,7 @@ use crate::settings::{CountUnit, SwitchSettings};
 /// Rule by which a congested egress queue blames ingress ports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Culprits {
-    /// Stop-Max: the port with most arrivals.
+    /// Stop-Max: the ingress port with most arrivals.
     Heaviest,
     /// Stop-Calibrate: the fewest ports that together have at least this share of arrivals.
     Share(f64),
@@ -150,8 +150,8 @@ impl CaPfc {
         self.order.sort_unstable();
     }
 
-    /// Resets the arrival counts of a queue that has drained to WARN, and ends its blame at XON (Algorithm 1 of CaPFC,
-    /// lines 17 to 20).
+    /// Resets the arrival counts of an egress queue that has drained to WARN. At XON, the queue also stops blaming
+    /// ports (Algorithm 1 of CaPFC, lines 17 to 20).
     #[cold]
     fn drained(&mut self, egress: PortId, held: Bytes, intents: &mut Vec<Intent>) {
         let queue = &mut self.egress[egress.index()];

@@ -1,8 +1,8 @@
 //! OFC's `flow_in_port_tab` of one egress port: a hash table of flows with the number of their queued frames.
 //!
-//! A flow keeps its number while it has queued frames, or is paused downstream or upstream. For Algorithm 1 of OFC,
-//! linked lists contain the queued flows not yet paused upstream, by ingress port and by whether they are paused
-//! downstream.
+//! A flow keeps its number while it has queued frames, the egress port's peer pauses it (`congested`), or this switch
+//! pauses it upstream (`request`). For Algorithm 1 of OFC, linked lists contain the queued flows not yet paused
+//! upstream, by ingress port and `congested`.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{PortId, PortSet};

@@ -28,7 +28,6 @@ use crate::buffer::Buffer;
 use crate::cause::Trigger;
 use crate::settings::{OfcSettings, SwitchSettings, ports_where};
 
-/// Bytes of used table entries at one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct TableBytes {
@@ -57,9 +56,9 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// All queued flows, because the egress port's peer has paused no flow (original congestion) or the whole class.
+    /// All flows queued at the egress port: its peer has paused none (original congestion), or the whole class.
     All,
-    /// Flows that the egress port's peer has paused (`congested_flow_tab`), because congestion is local.
+    /// Flows that the egress port's peer has paused (`congested_flow_tab`): the paper's local congestion.
     Paused,
 }
 
@@ -342,7 +341,7 @@ impl Ofc {
         self.pause_frames[port.index()].requested()
     }
 
-    /// Returns how many flows `port`'s peer pauses.
+    /// Returns how many flows to `port` are paused by its peer.
     #[must_use]
     pub fn flows_paused(&self, port: PortId) -> usize {
         self.egress[port.index()].congested.len()

@@ -1,7 +1,7 @@
 //! P-PFC by prediction: ingress queues that will reach XOFF are paused early.
 //!
-//! The occupancy q is sampled at t, with the first frame an interval or more after the last sample (t0), and
-//! extrapolated by one interval. Plain PFC (I) or prediction (P) pauses port i in class p, D(i,p) = 1:
+//! If a frame arrives at t, an interval or more after the last sample (t0), the occupancy q is sampled and extrapolated
+//! by one interval. Plain PFC (I) or prediction (P) pauses port i in class p, D(i,p) = 1:
 //!
 //! ```text
 //!   q(t) + (q(t) - q(t0)) / (t - t0) x interval >= XOFF  and  q(t) >= XON     P(i,p) = 1
