@@ -223,7 +223,8 @@ fn check_prints_busy_time_and_delay_of_congested_line() {
     let (printed, report) = checked(&config);
     for part in [
         "A congested line (us): ",
-        // Line a (1 Gb/s) sends 50,998 bytes (XON of port `slow`: 49,472 + 1,526) in 408 us, 500,000 bytes (XOFF of port `b`) in 4000 us.
+        // Line a (1 Gb/s) sends 50,998 bytes (XON of port `slow`: `commit` 49,472 + frame 1,526) in 408 us, 500,000
+        // bytes (XOFF of port `b`) in 4000 us.
         "│ a    ┆     3 ┆     408 ┆    2008 ┆  4000 ┆  4816 ┆ 8000 │",
         "│ slow ┆     3 ┆    5001 ┆   13001 ┆ 20000 ┆ 30001 ┆ 5000 │",
     ] {

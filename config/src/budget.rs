@@ -15,7 +15,7 @@ use crate::{Config, Machine, Remedy, build, defaults, quantity, remedies, shared
 
 const TERMS: usize = 4;
 
-/// Applies the budget, except on a reload, which keeps the pool of the running switch. Returns `None` after reporting an error.
+/// Sets the lossy pool by `budget`, except on a reload, which keeps the running switch's lossy pool. Returns `None` after an error.
 pub(crate) fn apply(
     config: &mut Config,
     machine: &Machine,
@@ -27,7 +27,7 @@ pub(crate) fn apply(
     let excluded = if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
         Some("`model = \"shared\"` has no lossy pool, only a `pool`")
     } else if keys.lossy_pool.is_some() {
-        Some("the file gives `lossy_pool`, too")
+        Some("the file itself gives `lossy_pool`")
     } else if config.switch.when_full == WhenFull::Stop {
         Some("`when_full = \"stop\"` drops no frames and has no lossy pool")
     } else {

@@ -21,7 +21,7 @@ pub enum SpreadKind {
     /// All frames of a flow take the same path.
     #[default]
     Flow,
-    /// Each frame takes the next path in round robin, or a random path. Next hops are always chosen at random.
+    /// Each frame takes a group's next member (round robin) or a random one; of next hops, always a random one.
     Frame,
     /// Each frame takes a path with a short queue.
     Adaptive,

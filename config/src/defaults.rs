@@ -52,12 +52,12 @@ pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Longest resume time of a peer for which the default XON keeps the line busy. A longer time would raise XON, and with it the
-/// queueing delay.
+/// Longest resume time of a peer for which the default XON keeps the line busy. A longer one would raise XON and queueing
+/// delay.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
 pub const BATCH: u64 = 32;
 
-/// Longest stall that the default `stall_budget` covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
+/// Maximum default `stall_budget`. A virtual machine stalls for 20 to 56 ms about once in 10 s, so it may need more.
 pub(crate) const STALL_MAX: Nanos = Nanos::from_millis(25);
 pub(crate) const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 const LOSSY_EGRESS_TIME: Nanos = Nanos::from_millis(8);
@@ -67,13 +67,13 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// Default of `egress_warn` and `egress_xon` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_warn` and `egress_xon`, without `commit` for frames in the driver (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// Default of `egress_xoff` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_xoff`, without `commit` for frames in the driver (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s (in proportion to the speed
-/// `scaled`, if given) plus `commit`.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: `commit` (for frames in the driver) plus CaPFC's values for
+/// 1 Gb/s. With `scaled`, these values grow in proportion to that speed.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -104,7 +104,7 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
 }
 
 /// Returns the default `class.xon`: the bytes that the line carries until the peer resumes, so that the queue does not run empty. It is
-/// at least a frame plus `commit`, because bytes in the driver must not keep a sender paused.
+/// at least a frame plus `commit`, the maximum of bytes in the driver: these alone must not keep a peer paused.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(
             refresh(ms(32), ms(15), ms(1)),
             Some(ms(16)),
-            "half the pause time must be allowed if the refresh is just in time"
+            "the interval must be half the pause time if a refresh then is just in time"
         );
         assert_eq!(refresh(ms(32), ms(16), ms(1)), Some(ms(15)));
         assert_eq!(

@@ -8,7 +8,7 @@ use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
-/// Returns the ECN settings of a class. In `ecn_min`, the outer `Off` means "off", and the inner `Off` means "auto".
+/// Returns the ECN settings of a class. In `ecn_min`, `OrOff::Off` means "off", and `OrOff::Is(OrOff::Off)` means "auto".
 pub(crate) fn settings(keys: &ClassKeys, class: &ClassSettings) -> Option<EcnSettings> {
     let OrOff::Is(min) = value(keys.ecn_min.as_ref(), OrOff::Off) else { return None };
     let full = if class.lossless { class.xoff } else { Bytes(class.egress_max.0 / 2) };

@@ -308,9 +308,9 @@ pub(crate) enum Pause {
 /// Value of `peer_response`: time in which the peer stops after XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// The stall budget of this switch, for a peer in software.
+    /// Response of a peer in software: the stall budget of this switch.
     Software,
-    /// The time that 802.3 allows hardware.
+    /// Response that 802.3 allows hardware.
     Standard,
     Within(Nanos),
 }
@@ -358,7 +358,7 @@ fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
     let mut by_class = [None; CLASSES];
     for (key, entry) in value
         .as_table()
-        .ok_or_else(|| allowed(policy(value).expect_err("a number or list must be no policy")))?
+        .ok_or_else(|| allowed(policy(value).expect_err("a number or list cannot be a policy")))?
     {
         let class = key.name.parse().ok().and_then(Class::new).ok_or_else(|| allowed("one name".into()))?;
         by_class[class.index()] = Some(policy(entry).map_err(allowed)?);
@@ -424,7 +424,7 @@ fn hash(value: &Value<'_>) -> Parsed<PathHash> {
         words.filter(|words| words.iter().enumerate().all(|(at, word)| !words[..at].contains(word)));
     let words = distinct.ok_or_else(|| {
         let fields = PathHash::FIELDS.map(|word| format!("\"{word}\""));
-        format!("a list of different fields out of {}; addresses always count", fields.join(", "))
+        format!("a list of different fields out of {}; addresses are always hashed", fields.join(", "))
     })?;
     Ok(PathHash::of_fields(|field| words.contains(&field)))
 }

@@ -1,4 +1,4 @@
-//! Memory plan of the switch: a sum with a line for each consumer of memory.
+//! Memory plan of the switch: a sum with a line for each consumer.
 //!
 //! A queued frame takes cells ([`CELL`]) of buffer memory, and a row in the frame tables. An arriving frame takes
 //! chunks of its port's packet memory.
@@ -35,7 +35,7 @@ const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum number of frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Number of newest frames of a device queue that stay in its receive chunks: as many as two driver loops may receive. Older
+/// Number of a device queue's latest frames that stay in receive chunks: as many as two rounds of the driver loop may receive. Older
 /// frames move to buffer cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
@@ -48,8 +48,8 @@ pub struct Held {
 impl Held {
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns the buffer memory for `frames` frames with `bytes` bytes in all, FCS included. It suffices even if the last cell of
-    /// each frame holds a single byte.
+    /// Returns buffer memory for `frames` frames with `bytes` bytes in all, FCS included. It suffices even if each frame's last cell
+    /// holds one byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -295,8 +295,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the buffer memory for the received frames of one device queue. A frame of several chunks moves to cells at once,
-    /// so cells must hold a batch of full chunks, plus a frame whose last chunk is missing.
+    /// Returns the buffer memory for the received frames of one device queue. A frame of several receive chunks moves to
+    /// cells immediately, so cells must hold a batch of full chunks, plus an incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))

@@ -52,7 +52,7 @@ pub(crate) fn check(
     if !classes.is_empty() && switch.accounting == Accounting::UntilForwarded {
         problems.push(
             Problem::error("`policy = \"ofc\"` needs `accounting = \"until-transmitted\"`")
-                .at(chosen, "OFC counts frames until they are sent")
+                .at(chosen, "OFC counts a frame at ingress until it is sent")
                 .help("leave `accounting` out"),
         );
     }
@@ -76,7 +76,7 @@ fn check_class(
         if settings.queue == QueueKind::Voq {
             problems.push(
                 Problem::error(format!("`policy = \"ofc\"` needs `queue = \"fifo\"` in {whose}"))
-                    .at(chosen, "OFC has its own nested queues")
+                    .at(chosen, "OFC nests queues in the class queue")
                     .help("leave `queue` out"),
             );
         }

@@ -59,7 +59,7 @@ fn check_accounting(document: &Document, problems: &mut Problems) {
     if accounting == Accounting::UntilForwarded {
         problems.push(
             Problem::error("congestion points at ingress need `accounting = \"until-transmitted\"`")
-                .at(ingress.span, "frames count at ingress only until they are in an egress queue")
+                .at(ingress.span, "ingress counts a frame only until it is in an egress queue")
                 .help("write `egress` instead, or leave `accounting` out"),
         );
     }

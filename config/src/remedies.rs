@@ -24,7 +24,7 @@ const CHANGES: [Change; 15] = [
     ("stall_budget = \"5ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(5))),
     ("stall_budget = \"1ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(1))),
     ("half the `speed` of each port", |document| document.ports.iter_mut().for_each(halve_speed)),
-    ("one class in `lossless` of each port", |document| document.ports.iter_mut().for_each(keep_one_class)),
+    ("one `lossless` class at each port", |document| document.ports.iter_mut().for_each(keep_one_class)),
     ("the default `xoff` of each class", |document| classes(document).for_each(|class| class.xoff = None)),
     ("the default `headroom` of each class", |document| {
         classes(document).for_each(|class| class.headroom = None);
@@ -159,10 +159,8 @@ mod tests {
     fn suggestions_that_save_no_memory_are_omitted() {
         let short = remedies("stall_budget = \"1ms\"\nsmallest_frame = 2000", "");
         assert!(changes(&short).iter().all(|change| change.starts_with("half")), "{short:?}");
-        assert!(!changes(&remedies("", "")).contains(&"one class in `lossless` of each port"));
-        assert!(
-            changes(&remedies("", "lossless = [3, 4]")).contains(&"one class in `lossless` of each port")
-        );
+        assert!(!changes(&remedies("", "")).contains(&"one `lossless` class at each port"));
+        assert!(changes(&remedies("", "lossless = [3, 4]")).contains(&"one `lossless` class at each port"));
     }
 
     #[test]

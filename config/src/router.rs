@@ -168,7 +168,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
     // Accept `storm_limit` at a routed port if a VLAN is routed: the VLAN floods packets from this port while their next
-    // station is not learned.
+    // hop is not learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let bridging_keys = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),

@@ -30,7 +30,7 @@ pub struct ShellSettings {
     pub sighup: Sighup,
     /// Longest stall of a worker in which lossless classes lose no frame.
     pub stall_budget: Nanos,
-    /// Smallest average frame size, in bytes with FCS, for which the stall budget holds.
+    /// Smallest average frame (bytes with FCS) at which a stall of `stall_budget` loses no lossless frame.
     pub smallest_frame: u32,
     pub zero_copy: ZeroCopy,
     pub chunks: Chunks,
@@ -113,7 +113,7 @@ impl FromStr for HttpAt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Bytes of a transmit chunk and of a whole receive chunk: 2048 or 4096.
+    /// Bytes of a transmit chunk, and of a receive chunk unless `Small`: 2048 or 4096.
     pub bytes: u32,
     pub receive: ReceiveChunks,
     /// True if long frames need several transmit chunks (XDP multi-buffer).
@@ -269,8 +269,8 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// Returns whether ports that stay (`stays` returns true) keep their workers, if `other` replaces this setting of a switch with
-    /// `count` workers.
+    /// Returns whether ports for which `stays` returns true keep their workers if `other` replaces this setting. The switch has `count`
+    /// workers.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,

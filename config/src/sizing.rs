@@ -4,7 +4,7 @@
 //! determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
-//! * `burst`: bytes that a port may send faster than its rate, to make up for a stall of a fifth of the budget;
+//! * `burst`: bytes that a port may send beyond its rate, to make up for a stall of a fifth of the budget;
 //! * XON: bytes that keep the line busy until a peer resumes, which may take a fifth of the budget;
 //! * RX and fill rings: `speed x (stall budget + one round of the loop)` plus a software peer's burst, in frames of `smallest_frame`
 //!   bytes;
@@ -236,13 +236,13 @@ mod tests {
         assert_eq!(
             line.transmit_frames(64),
             589 + 64,
-            "frames of 64 bytes must fill `commit`: 32 x 1546 bytes"
+            "the ring must hold `commit` (32 x 1546 bytes) in frames of 64 bytes"
         );
         assert_eq!(line.rings(1, 64).unwrap().tx, 1_024);
         assert_eq!(
             line.transmit_frames(256),
             180 + 64,
-            "frames of 256 bytes must fill `commit`: 32 x 1546 bytes"
+            "the ring must hold `commit` (32 x 1546 bytes) in frames of 256 bytes"
         );
         assert_eq!(
             line.transmit_frames(1_514),
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(
             until(PeerResponse::Software, ms(25)),
             bytes(ms(1)),
-            "XON must not cover more than GAP_MAX of a peer's stall"
+            "XON must keep the line busy for at most GAP_MAX"
         );
         assert_eq!(
             until(PeerResponse::Software, us(50)),

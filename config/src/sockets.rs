@@ -151,7 +151,7 @@ fn beyond_rings(
     let budget = document.switch.stall_budget.as_ref().map(|key| key.span);
     match budget.or(keys.speed.as_ref().map(|key| key.span)) {
         Some(span) => {
-            problem.at(span, format!("{stall_chunks} receive chunks at {}", quantity::rate(line.speed)))
+            problem.at(span, format!("{stall_chunks} receive chunks at speed {}", quantity::rate(line.speed)))
         }
         None => problem,
     }

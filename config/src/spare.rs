@@ -38,7 +38,7 @@ impl Config {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
     }
 
-    /// Returns the size of the shared pool if it is the default, which a reload keeps.
+    /// Returns the size of the shared pool if it is the default: a reload keeps this size.
     pub(crate) fn default_pool(&self) -> Option<Bytes> {
         match self.switch.memory {
             Memory::Shared(SharedMemory { pool, .. }) if self.shell.pool.is_none() => Some(pool),
@@ -55,8 +55,8 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory for the spare ports among `ports`, and for the lossy queues of all spare ports, which each worker
-    /// needs.
+    /// Returns the buffer memory for the spare ports among `ports`, and for the lossy queues of all spare ports: each worker needs all
+    /// these queues.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

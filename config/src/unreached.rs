@@ -6,8 +6,8 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about lossless classes that no frame can have, or whose frames leave with a lossy DSCP or PCP. Warns about policies
-/// that never pause: those of lossy classes, and those whose egress queue is full below their threshold.
+/// Warns about lossless classes that no frame can have, or whose frames leave with the DSCP or PCP of a lossy class. Warns about
+/// policies without effect: those of lossy classes, and those with an `egress_xoff` of at least `egress_max`.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

@@ -29,7 +29,7 @@ const UNSUITABLE: [(&[&str], &str, &str); 4] = [
     (
         &["macvlan", "macvtap", "ipvlan", "ipvtap"],
         "gets no frames for stations behind the switch, because it filters by its own address",
-        "choose the device below it, or a veth",
+        "choose its parent device, or a veth",
     ),
     (
         &["bond", "team"],

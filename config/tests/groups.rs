@@ -177,7 +177,7 @@ fn path_hash_covers_the_fields_listed_in_file() {
         wrong_with_ports(
             &text,
             (2, column),
-            &["\"protocol\", \"ports\", \"flow-label\", \"inner\"", "addresses always count"],
+            &["\"protocol\", \"ports\", \"flow-label\", \"inner\"", "addresses are always hashed"],
         );
     }
 }

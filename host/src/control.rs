@@ -35,7 +35,7 @@ impl Control {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
     pub overwrites: Vec<Overwrite>,
-    /// Length in bytes to which the frame is cut; `None` keeps the whole frame.
+    /// Length in bytes to which the frame is cut.
     pub truncate: Option<usize>,
 }
 
@@ -299,7 +299,7 @@ mod tests {
             assert_eq!(list(&frame(flows, &overwritten(what))), Err(MacControlError::FlowList), "{why}");
         }
         for (what, why) in
-            [("43=11", "the rate step is too large"), ("17=08", "the frame also pauses a class")]
+            [("43=11", "the rate step is too large"), ("17=08", "the rate frame also pauses class 3")]
         {
             assert_eq!(rates(&frame(steps, &overwritten(what))), Err(MacControlError::Rates), "{why}");
         }
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(
             frame(steps, &overwritten("59=0102")).len(),
             60,
-            "bytes beyond the end of the frame must not change its length"
+            "an overwrite beyond the end of the frame must not change its length"
         );
         for wrong in ["", "41", "41=", "41=3", "41=xx", "1514=00", "=03"] {
             assert!(parse_overwrite(wrong).unwrap_err().contains("41=03"), "{wrong}");

@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Default limit: after a delay of its host, a stream makes up for at most the frames due in this time.
+/// Default maximum delay that a host's streams make up for by a burst.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
 /// Default minimum sleep of a host while it has traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);

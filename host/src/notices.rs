@@ -15,7 +15,7 @@ pub struct Notices {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedCnm {
-    /// Time of receipt, by the clock of all reports.
+    /// Time of receipt, by the host's clock.
     pub at: Nanos,
     bytes: [u8; LEN_MAX],
     len: usize,

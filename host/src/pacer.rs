@@ -4,7 +4,8 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Fraction of a nanosecond by which the line becomes free after `free_at`, in units of 1 ns / (`rate` in b/s).
+    /// Numerator of the fraction of a nanosecond by which the line becomes free after `free_at`; the denominator is
+    /// `rate` in b/s.
     fraction: u64,
 }
 

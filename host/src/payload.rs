@@ -67,7 +67,7 @@ pub struct Stamp {
     pub flow: Option<FlowStamp>,
 }
 
-/// Part of a stamp about the frame's flow, a message whose completion time is measured.
+/// Flow of a stamped frame: a message whose completion time is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     pub id: u32,
@@ -226,7 +226,6 @@ pub struct Arrival {
     pub dst: MacAddr,
     pub tag: Option<Tci>,
     pub dscp: u8,
-    /// ECN bits, as in [`Headers::ecn`].
     pub ecn: u8,
     pub payload: usize,
 }

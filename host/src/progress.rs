@@ -4,10 +4,10 @@ use xoff_wire::units::{Bytes, CLASSES};
 #[derive(Debug, Default)]
 pub struct Progress {
     pub sent: [Volume; CLASSES],
-    /// Received data frames, by the class whose pauses their sender obeys.
+    /// Received data frames, by class: a pause of this class stops their sender.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
-    /// Flag: 1 when all streams are sent completely.
+    /// Flag: 1 once all streams are sent.
     pub all_sent: Counter,
 }
 

@@ -233,7 +233,7 @@ impl ReceivedStream {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the last frame's arrival time; `None` before `count` different frames, and at least one, have arrived.
+    /// Returns the last frame's arrival time; `None` until `count` different frames (at least one) have arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))

@@ -55,8 +55,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates a stream's schedule. After a delay, the stream makes up for at most the frames due in the time
-    /// `catch_up`.
+    /// Creates a stream's schedule. The stream makes up for a delay of at most `catch_up` by a burst.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);

@@ -53,7 +53,7 @@ pub struct SenderSettings {
     pub address: MacAddr,
     pub id: u16,
     pub line: BitRate,
-    /// Limit: after a delay of the host, streams make up for at most the frames due in this time.
+    /// Maximum delay of the host that streams make up for by a burst.
     pub catch_up: Nanos,
     pub end_markers: u8,
     /// Settings of rate limiters. With `None`, streams have neither rate limiter nor CN-TAG.
@@ -95,7 +95,7 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream's flow. Flows with other source ports cannot be paused singly.
+    /// Key by which a switch pauses the stream as a single flow; flows with source ports of their own do not match.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,

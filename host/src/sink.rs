@@ -66,7 +66,7 @@ pub struct Incoming {
     /// Number of sent frames, from an end marker; `None` before one arrives.
     pub total: Option<u64>,
     pub first: Nanos,
-    /// Bytes of the first frame with FCS, preamble and gap; rates do not count this frame.
+    /// Bytes of the first frame (FCS, preamble and gap included); rates do not count this frame.
     pub first_line_bytes: Bytes,
     pub first_payload: Bytes,
     pub last: Nanos,
@@ -373,8 +373,8 @@ mod tests {
 
     #[test] // proves: traffic
     fn frames_sent_before_sink_start_count_as_missed() {
-        // Frame 5 is sent 3000 ns after frame 0. When frame `sequence` arrives first, the sink has been ready for
-        // `watched` ns.
+        // Frame 5 is sent 3000 ns after frame 0. The sink first receives frame `sequence`, `watched` ns after it became
+        // ready.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(
             (flows.incomplete(), flows.untracked()),
             (FLOWS_MAX - 1, 1),
-            "a flow without room at its first frame must stay untracked"
+            "a flow that began while FLOWS_MAX flows were incomplete must stay untracked"
         );
         flows.receive(Nanos(1004), &flow(most + 1));
         assert_eq!((flows.incomplete(), flows.untracked()), (FLOWS_MAX, 1));

@@ -29,7 +29,7 @@ xoff_wire::named! { Between {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizesError {
     #[error(
-        "line {line}: {text:?} is not a size in bytes to 128 GiB and a percentage or share, such as \"1500 62.5\""
+        "line {line}: {text:?} is no size in bytes up to 128 GiB and a percentage or share, such as \"1500 62.5\""
     )]
     Line { line: usize, text: String },
     #[error("line {line}: a size, percentage or share is less than that of the previous row; sort the rows")]

@@ -32,8 +32,8 @@ pub struct Stream {
     /// UDP source port. `None` means 49152 plus the stream's number; with flows, a different port for each.
     pub source_port: Option<u16>,
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, with a VLAN tag 68 to 9022. With flows, the maximum size,
-    /// at least 128 (132).
+    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, with a VLAN tag 68 to 9022. With flows, the maximum size:
+    /// at least 128, with a VLAN tag 132.
     pub size: u32,
     /// Rate on the line (FCS, preamble and gap included); `None` means line rate.
     pub rate: Option<BitRate>,
@@ -127,20 +127,16 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("sport", "UDP source port", "49152 + the stream's number"),
     ("dport", "UDP destination port", "9"),
     ("size", "frame size with FCS, 64 to 9018 bytes", "1518"),
-    ("rate", "bits per second on the line, or line for its full rate", "line"),
+    ("rate", "bits per second on the line, or rate=line for its full rate", "line"),
     ("count", "number of frames (or flows)", "no limit"),
     ("duration", "duration of the stream", "no limit"),
     ("start", "delay after the start of the host", "0s"),
-    ("on", "duration of sending phases; needs the key off", "always"),
-    ("off", "duration of silent phases; needs the key on", "never"),
-    ("burst", "size of bursts, such as 64KB; needs the key every", "none"),
-    ("every", "interval of bursts; needs the key burst", "none"),
-    (
-        "flows",
-        "flow sizes: edu1, edu2, web-search, data-mining, hadoop or a file; needs the key rate",
-        "none",
-    ),
-    ("seed", "seed of random flows; needs the key flows", "1"),
+    ("on", "duration of sending phases; needs off=TIME", "always"),
+    ("off", "duration of silent phases; needs on=TIME", "never"),
+    ("burst", "size of bursts, such as 64KB; needs every=TIME", "none"),
+    ("every", "interval of bursts; needs burst=SIZE", "none"),
+    ("flows", "flow sizes: edu1, edu2, web-search, data-mining, hadoop or a file; needs rate=BITS/S", "none"),
+    ("seed", "seed of random flows; needs flows=SIZES", "1"),
 ];
 
 struct Fields<'a> {
@@ -297,9 +293,9 @@ fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
     }
     given += usize::from(fields.has("flows"));
     if given > 1 {
-        fields
-            .errors
-            .push("several patterns are given; choose one: on and off, burst and every, or flows".to_owned());
+        fields.errors.push(
+            "several patterns are given; keep one: on= and off=, burst= and every=, or flows=".to_owned(),
+        );
     }
     if fields.has("seed") && !fields.has("flows") {
         fields.errors.push("seed is given without flows; remove it, or give flows".to_owned());

@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(
                 events(&ends[19..], &[Taken::ByPlace]),
                 events(&ends[19..], &[Taken::ByTime]),
-                "in a single run, both orders must give each node the same events"
+                "a single run by time or by place must give each node the same events"
             );
             let any = |end: &u64| match end % 3 {
                 0 => Taken::ByTime,
@@ -376,7 +376,7 @@ mod tests {
             assert_eq!(
                 events(&ends, &turns),
                 by_time,
-                "seed {seed}: changing the order between runs must not change a node's events"
+                "seed {seed}: a node's events must not depend on the order, by time or place"
             );
             assert!(by_time.iter().all(|events| events.is_sorted_by_key(|entry| entry.time())));
         }
@@ -400,11 +400,11 @@ mod tests {
             }
             (turns, foretold)
         };
-        assert_eq!(turns(Parted::Not), (100, 0), "a single part must run once per minimum link delay");
+        assert_eq!(turns(Parted::Not), (100, 0), "an undivided fabric must run once per minimum link delay");
         assert_eq!(
             turns(Parted::OnTwoSides),
             (101, 100),
-            "the two sides must take turns of two minimum link delays each, as `place_after` predicts"
+            "the sides of the fabric must alternate every two minimum link delays, as `place_after` predicts"
         );
     }
 }

@@ -241,7 +241,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Drops the frames from one end of a link for whose first bytes `loses` returns true.
+    /// Drops those frames from one end of a link whose first bytes make `loses` return true.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
         self.net.links.lose(link, Box::new(loses));
@@ -311,8 +311,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns the maximum simulated time by which one node can be ahead of others: two to eight times the
-    /// [reach](Fabric::reach).
+    /// Returns the maximum simulated time by which one node can be ahead of another: a [reach](Fabric::reach) per link
+    /// between the farthest parts of the fabric, but two to eight.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
@@ -456,8 +456,8 @@ impl FirstLinks {
 }
 
 /// Returns the base-2 logarithm of a calendar bucket's width in picoseconds. All buckets together cover at least 3 S,
-/// with S the largest sum of a long frame's time and a link's delay: a frame arrives up to S later, and the
-/// neighbor may be 2 S behind.
+/// with S the largest sum of a link's delay and a long frame's transmission time: a frame arrives up to S later, at a
+/// node that may be 2 S behind in simulated time.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

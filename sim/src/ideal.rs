@@ -18,8 +18,7 @@ const UNUSED: u32 = 64;
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
-/// Ideal switch whose ports all have the same line. Methods panic if a line is above 1.6 Tb/s, or longer than 20,000
-/// km.
+/// Ideal switch with equal lines at all ports. Methods panic if `line` is above 1.6 Tb/s, or longer than 20,000 km.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ideal {
@@ -27,7 +26,7 @@ pub struct Ideal {
 }
 
 impl Ideal {
-    /// Creates an ideal switch with ports of the line `line`, whose class 3 is lossless.
+    /// Creates an ideal switch whose ports have the rate and delay of `line`; class 3 is lossless.
     #[must_use]
     pub const fn beside(line: Line) -> Ideal {
         Ideal { line }

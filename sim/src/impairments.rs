@@ -33,7 +33,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns whether a stall blocks the driver or ends at `now`, so that a poll is already scheduled.
+    /// Returns whether a stall lasts until `now` or later. The poll at its end is then already scheduled.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from

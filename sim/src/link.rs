@@ -26,7 +26,7 @@ struct Link {
 
 const _: () = assert!(
     size_of::<Link>() == 24,
-    "a link must have 24 bytes: keep it small, because a switch reads many at once"
+    "struct Link must have 24 bytes: keep it small, because a switch reads many at once"
 );
 
 #[derive(Debug)]

@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<Cell>() == 3 * LINE);
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Bytes at a frame's start that enter the hash of events: addresses and sequence numbers.
+/// Bytes at a frame's start (addresses and sequence numbers) that enter the hash of a run's events.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(pool.move_start(second, -4), Some(1_504));
         assert_eq!(pool.head(second).len(), 46);
         assert_eq!(pool.move_start(second, 4), Some(1_500));
-        assert_eq!(pool.move_start(second, 43), None, "a frame can lose at most its stored bytes");
+        assert_eq!(pool.move_start(second, 43), None, "only stored bytes can be cut off");
         assert_eq!(pool.head(second), [1; 42]);
     }
 
@@ -310,10 +310,10 @@ mod tests {
             assert_eq!(
                 pool.move_start(packet, -most - 1),
                 None,
-                "a frame can gain at most the room in its cell"
+                "a header added at the start must fit into the cell"
             );
             assert_eq!(pool.move_start(packet, 100), Some(1_400));
-            assert_eq!(pool.move_start(packet, 29), None, "a frame can lose at most its stored bytes");
+            assert_eq!(pool.move_start(packet, 29), None, "only stored bytes can be cut off");
             assert_eq!(pool.move_start(packet, -100), Some(1_500));
             pool.head_mut(packet)[..100].fill(7);
             assert_eq!(pool.head(packet), [7; HEAD]);

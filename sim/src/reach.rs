@@ -11,8 +11,8 @@ pub(crate) fn reach(directions: &[(End, End, Line)], smallest: Bytes) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Maximum number of links in a part: their state (1 KB each) must fit into a core's cache. Another value alters
-/// results.
+/// Maximum links in a part of the fabric: their state (1 KB each) must fit into a core's cache. Another value alters
+/// simulation results.
 const LINKS: usize = 512;
 const PARTS: usize = 64;
 

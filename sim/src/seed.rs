@@ -7,9 +7,9 @@ use crate::time::Picos;
 /// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Hashes of tables and paths, and choice of ECN-marked frames.
+    /// Hashes of MAC tables and path choice; choice of ECN-marked frames.
     Hash = 1,
-    /// Receivers and flows of loads.
+    /// Random choices of loads: receivers and flows.
     Load = 2,
     /// Start times of flows.
     Start = 3,

@@ -28,7 +28,7 @@ const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 pub struct TrafficSettings {
     pub address: MacAddr,
     pub id: u16,
-    /// Limit: a delayed stream with a rate makes up for at most the frames due in this time.
+    /// Maximum delay that a stream with a rate makes up for by a burst.
     pub catch_up: Nanos,
     /// Settings of QCN reaction points; with them, frames carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,
@@ -44,7 +44,7 @@ pub struct TrafficSettings {
 /// Timing of the traffic program on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum delay: from received data to the next poll, and from sending to the next timer.
+    /// Minimum sleep: after received data until the next poll, and after sending until the next frame is due.
     pub nap: Nanos,
     /// Delay from the traffic program's wakeup until it runs.
     pub wake: Nanos,

@@ -153,8 +153,8 @@ impl Case {
         (self.window().0 - 1) / self.time_of(Bytes(1)).0
     }
 
-    /// Returns the exact headroom in bytes, the sum of: frame that crosses XOFF, less the byte that reaches XOFF; bytes
-    /// sent in the window, without preambles and gaps; last frame.
+    /// Returns the exact headroom in bytes: the frame that crosses XOFF (without the byte that reaches XOFF), the bytes
+    /// sent in the window (without preambles and gaps), and the last frame.
     fn exact(self) -> u64 {
         let frames = self.behind().div_ceil(Bytes::on_line(LONGEST).0);
         let longest = Bytes::of_frame(LONGEST).0;

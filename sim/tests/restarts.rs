@@ -148,8 +148,8 @@ fn restarted_switch_resumes_peer_once_its_line_is_unblocked() {
     }
 }
 
-/// A frame for host 1 arrives 3 ns after a restart, or after two simultaneous ones. The XON to host 1 takes 7 ns; the
-/// old switch's last frame leaves for host 0.
+/// A frame for host 1 arrives 3 ns after one or two simultaneous restarts of the switch. The XON to host 1 takes 7 ns;
+/// the last frame before the restart leaves for host 0.
 #[test]
 fn frame_after_restart_waits_for_xon_sent_before_restart() {
     for times in [1, 2] {

@@ -45,7 +45,7 @@ pub struct Args {
     dropped: Vec<String>,
     /// Capture control frames.
     ///
-    /// These are frames that the switch consumes or creates, and CNMs. Without --class and --dropped, only control frames are captured.
+    /// These are frames that the switch consumes or creates, and CNMs. With --control alone, no other frames are captured.
     #[arg(long)]
     control: bool,
     /// Maximum number of bytes kept of each frame, 14 to 262144.

@@ -106,7 +106,7 @@ mod tests {
     fn permitted_drops_of_lossless_frames_are_reported() {
         let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
         let text = render(&Report { tally, ..Report::default() }, 500);
-        let reason = "7 of the dropped frames were lossless, all in 1 of 1 runs that may lose frames";
+        let reason = "7 of the dropped frames were lossless, all in the 1 of 1 runs that may lose frames";
         assert!(text.contains(reason) && text.ends_with("no promise was broken\n"), "{text}");
         assert!(!render(&Report::default(), 500).contains("loss"));
         let mut drops = [0; DropReason::COUNT];

@@ -55,8 +55,8 @@ pub struct Args {
     stall: Option<Stall>,
     /// Speed of lines [default: 50M per core; 100M with --simulated].
     ///
-    /// From 5M to 1G; thresholds grow with the speed. With --simulated and without --stall: up to 400G, and a higher
-    /// speed shortens times instead.
+    /// From 5M to 1G; thresholds grow with the speed. With --simulated and without --stall: up to 400G, and
+    /// all times shrink instead.
     #[arg(long, value_name = "RATE", value_parser = line_speed)]
     speed: Option<BitRate>,
     /// Configuration key for all compared switches, such as class.3.xoff=80KB.

@@ -154,7 +154,7 @@ fn report(status: &Status) -> ExitCode {
         Promise::Kept => {
             tracing::info!(
                 acknowledged,
-                "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
+                "stopped: 0 lossless frames lost, frame ledger balanced, least headroom left {headroom} bytes"
             );
         }
         Promise::NotProved => {

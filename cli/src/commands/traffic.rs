@@ -61,8 +61,8 @@ struct HostArgs {
     duration: Option<Nanos>,
     /// End if no data arrives for this time [default: 500ms].
     ///
-    /// The time begins when the last stream has ended, or without streams with the first received frame. Without
-    /// streams, the default is to run forever.
+    /// The time begins when the last stream has ended. Without streams, it begins with the first received frame, and the
+    /// default is to run forever.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     linger: Option<Nanos>,
     /// Host number written to sent frames [default: last 2 bytes of the MAC].
@@ -220,10 +220,10 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 /// Time for which signals after a run are ignored: terminal and wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers: a signal ends the run, and from [`SIGNALS_LATE`] after the run the process.
+/// Signal handlers: a signal ends the run. Once [`SIGNALS_LATE`] has passed after the run, a signal ends the process.
 struct Signals {
     stop: Arc<AtomicBool>,
-    /// True once signals end the process, which is their default effect.
+    /// True once further signals have their default effect: they end the process.
     is_over: Arc<AtomicBool>,
 }
 

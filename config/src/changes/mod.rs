@@ -252,7 +252,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
         refresh: live,
         burst: live,
         commit: live,
-        past_xoff: live "headroom that its peer needs",
+        past_xoff: live "headroom for frames after XOFF",
         peer_response: live,
         classes: other,
     });

@@ -134,7 +134,7 @@ notation_by! {
     },
     WatchdogSettings: |WatchdogSettings { action, detect, restore, share }| {
         let detect = detect.notation();
-        let part = if *share < WatchdogSettings::UNBROKEN { format!(", or after pauses for {share} % of {detect}") } else { String::new() };
+        let part = if *share < WatchdogSettings::UNBROKEN { format!(", or if paused for {share} % of {detect}") } else { String::new() };
         format!("{} after {detect} of pause{part}, ends after {} without pause", action.name(), restore.notation())
     },
     FlowControl: |flow_control| match flow_control {

@@ -15,7 +15,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
             let (name, device) = (&new.switch.ports[index].name, &new.shell.ports[index].device);
             changes.restart.push(Change {
                 what: format!(
-                    "port {name:?} (its memory has to be reserved at the start: restart, with `spare_ports` for further ports)"
+                    "port {name:?} (its memory must be reserved at the start: restart; later ports need `spare_ports`)"
                 ),
                 before: absent(),
                 after: device.clone(),

@@ -178,7 +178,10 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
 /// Parses a map from PCP or DSCP to class, such as `{ 26 = 3, 40-47 = 5 }`.
 pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
-        format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
+        format!(
+            "classes from 0 to 7 by different PCPs or DSCPs from 0 to {}, such as {{ 3 = 3, 4-5 = 0 }}",
+            N - 1
+        )
     };
     let mut map = [None; N];
     for (key, entry) in value.as_table().ok_or_else(allowed)? {

@@ -132,8 +132,8 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// Declares a struct for a TOML table, with an optional field and a parser for each key.
 ///
-/// `KEYS` lists the keys; `read` reads a [`Table`]. A value of a `layered` struct can override the keys of another
-/// value; keys of a struct `over` a settings type override that type's fields of the same names.
+/// `KEYS` lists the keys; `read` reads a [`Table`]. `layered struct A` gets `or`, which takes missing keys from
+/// another `A`. `struct A over B` gets `over`: keys of `A` override fields of `B` with the same names.
 /// The calling crate must depend on `toml-span`.
 ///
 /// ```

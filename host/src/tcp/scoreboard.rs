@@ -18,7 +18,7 @@ pub(super) struct Sent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) segments: u32,
-    /// Newly delivered segments: acknowledged, and not acknowledged selectively before.
+    /// Acknowledged segments that no earlier SACK or duplicate reported as delivered.
     pub(super) fresh: u32,
     /// Sending time of the first acknowledged segment; `None` if a retransmission may have delayed the acknowledgement.
     pub(super) sent: Option<Nanos>,
@@ -160,7 +160,7 @@ impl Scoreboard {
         !was_lost || was_resent
     }
 
-    /// Marks lost segments as delayed, that is, in flight, unless they are already retransmitted.
+    /// Marks lost segments as in flight again, unless already retransmitted.
     pub(super) fn forget_losses(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| sent.is_lost && !sent.is_resent) {
             sent.is_lost = false;

@@ -142,7 +142,6 @@ impl Sender {
         self.timeouts
     }
 
-    /// Returns the congestion window in segments.
     #[must_use]
     pub const fn window(&self) -> u32 {
         self.window

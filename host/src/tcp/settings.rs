@@ -26,14 +26,14 @@ pub struct TcpSettings {
     /// True if receivers acknowledge selectively (RFC 2018).
     pub sack: bool,
     pub detection: Detection,
-    /// True if a recovery that timestamps show to be needless restores the window (RFC 3522, RFC 4015).
+    /// True if the window is restored once timestamps show that a recovery was needless (RFC 3522, RFC 4015).
     pub undo: bool,
     pub rto_min: Nanos,
     /// Retransmission time-out before the first round-trip sample.
     pub rto_initial: Nanos,
     /// Maximum retransmission time-out, including backoff.
     pub rto_max: Nanos,
-    /// Number of segments received in order that one acknowledgement answers.
+    /// Number of in-order segments that one acknowledgement answers.
     pub ack_every: u32,
     pub ack_delay: Nanos,
     /// Number of first segments of a flow that the receiver acknowledges one by one.

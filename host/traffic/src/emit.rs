@@ -83,7 +83,7 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub every: Nanos,
-    /// Maximum number of rounds, in each of which every frame is sent once.
+    /// Maximum number of rounds; each sends every frame once.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
 }

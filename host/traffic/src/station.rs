@@ -116,7 +116,7 @@ impl Station {
             Err(frame) => {
                 self.store.free(frame);
                 unreachable!(
-                    "the port must accept a frame of its own memory, unless its interface was removed"
+                    "the port must accept a frame from its own store, unless its interface was removed"
                 );
             }
         }

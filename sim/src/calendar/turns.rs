@@ -3,8 +3,8 @@
 //! The reach is the minimum time until an event affects a neighboring node, in another [part](Parts). A turn ends before an effect of
 //! another part's pending events, or of the turn's own events, can arrive.
 //!
-//! In a bipartite fabric, an effect returns to the side of its origin only after two links. Once one side is one reach
-//! ahead of the other, a turn may therefore last two reaches.
+//! In a bipartite fabric, an effect returns to the side of its origin only after two links. If the other side is one
+//! reach ahead, a turn may therefore last two reaches.
 //!
 //! Parts that can have such a long turn come first; among them the last active one, because its data is cached. If no
 //! part can, the part with the earliest event comes first, but events of one side count as one reach later.
@@ -21,7 +21,8 @@ pub(crate) struct Parts {
     least: Box<[u32]>,
 }
 
-/// Distance in links from which on all parts count as equally far. Another value changes how long parts run at a time.
+/// Maximum distance in links between parts of the fabric; longer ones count as this. Another value changes how
+/// far a part may run ahead.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -111,7 +112,8 @@ impl Turns {
             "the minimum link delay must exceed zero: otherwise no part of the fabric can run"
         );
         let can_begin = |part: usize| firsts[part] < end;
-        // Prefer parts that can run for three quarters of their maximum time: sparse events rarely permit all of it.
+        // Prefer parts of the fabric that can run for three quarters of their maximum time: sparse events
+        // of other parts rarely permit all of it.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));
@@ -197,30 +199,30 @@ mod tests {
         assert_eq!(
             next([100, 120, 110, never], 1_000),
             Some((0, 124)),
-            "the turn must end when an effect of its first event can return"
+            "part 0 must run until an effect of its own event can return"
         );
         assert_eq!(
             next([100, 110, 110, never], 1_000),
             Some((0, 122)),
-            "the turn must end one reach (minimum delay to a neighbor) after the neighbor's event"
+            "part 0 must run until one reach (minimum delay to a neighbor) after the neighbor's event"
         );
         assert_eq!(
             next([100, 108, 110, never], 1_000),
             Some((0, 120)),
-            "the turn must end one reach (minimum delay to a neighbor) after the neighbor's earlier event"
+            "an earlier event of the neighbor must shorten the run of part 0"
         );
         assert_eq!(
             next([109, 108, 100, never], 1_000),
             Some((2, 120)),
             "the part that is furthest behind must run first"
         );
-        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "the turn must end with the run");
+        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "part 0 must stop when the run ends");
         assert_eq!(next([100, 110, 110, never], 117), Some((0, 117)));
         let far = 5 + u64::from(FAR) * REACH.0;
         assert_eq!(
             next([never, never, never, 5], 1_000),
             Some((3, far)),
-            "the turn of an isolated part must end at its maximum lead"
+            "a part without neighbors must run for at most FAR reaches"
         );
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }

@@ -22,8 +22,8 @@ pub struct DcqcnSettings {
     pub fast_recovery: u32,
     /// `R_AI`: rise of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: rise of the target rate per round once timer and sent bytes have begun more than F rounds each;
-    /// multiplied by the smaller excess over F.
+    /// `R_HAI`: rise of the target rate per round, times the number of rounds beyond F that both timer and sent bytes
+    /// have begun.
     pub hyper: BitRate,
     /// Minimum sending rate.
     pub rate_min: BitRate,

@@ -177,8 +177,8 @@ impl<S: Node> FlowFabric<S> {
 
     /// Runs until all flows have ended, or until `limit`; returns whether all have ended.
     ///
-    /// If no load reacts to ends of flows ([`Load::listens`]), the run continues for one [lead](Fabric::lead), so that
-    /// every node passes the last flow's end.
+    /// If no load reacts to ends of flows ([`Load::listens`]), the run continues for [`Fabric::lead`], so that also
+    /// nodes behind others reach the last flow's end.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -309,7 +309,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate in b/s on the line that congestion control allows a flow; `None` if it sets no rate.
+    /// Returns the rate that congestion control allows a flow, in b/s on the line; `None` if it sets no rate.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))

@@ -18,7 +18,7 @@ pub struct SwiftSettings {
     pub decrease_max: f64,
     /// Maximum addition to the target delay, for the smallest window of `flow_windows`.
     pub flow_range: Picos,
-    /// Windows in frames between which the addition to the target falls from `flow_range` to zero.
+    /// Two windows in frames: the first adds `flow_range` to the target, the second zero.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames. Below one frame, the sender spaces frames.
     pub windows: [f64; 2],
@@ -27,7 +27,7 @@ pub struct SwiftSettings {
 impl Default for SwiftSettings {
     /// Returns usual values of implementations for ai, beta and the maximum decrease.
     ///
-    /// Other values are not from the paper.
+    /// The remaining values are not from the paper.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),

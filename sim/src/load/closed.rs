@@ -97,7 +97,7 @@ pub struct Replies<L> {
 }
 
 impl<L: Load> Replies<L> {
-    /// Adds replies to the flows of `load`. A reply starts the time `thought` after its flow's end.
+    /// Adds replies to the flows of `load`. A reply starts at its flow's end plus the time `thought`.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

@@ -4,7 +4,7 @@ use xoff_wire::units::Class;
 
 /// Bytes of a header on a line; requests and grants have no more.
 pub(super) const BYTES: u32 = 10;
-/// Bytes of a header in memory; all enter the hash of events.
+/// Bytes of a header in memory; all enter the hash of a run's events.
 pub(super) const LEN: usize = 32;
 pub(super) const RETURNED: usize = 13;
 

@@ -26,7 +26,7 @@ pub enum EdgeError {
     Missing {
         /// Kind of the missing node: `s` (switch) or `h` (host).
         kind: char,
-        /// Lowest missing number.
+        /// Lowest number without a link.
         number: u32,
     },
     #[error("line {line}: {node} has more than {max} links", max = node.links_max())]

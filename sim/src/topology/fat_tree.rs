@@ -49,7 +49,7 @@ impl FatTree {
     #[must_use]
     pub fn ofc(line: Line) -> FatTree {
         let twice =
-            BitRate::new(2 * line.rate.bits_per_second()).expect("twice the rate of `line` exceeds 1.6 Tb/s");
+            BitRate::new(2 * line.rate.bits_per_second()).expect("uplinks, twice as fast, exceed 1.6 Tb/s");
         let up = Line { rate: twice, ..line };
         FatTree {
             pods: 8,

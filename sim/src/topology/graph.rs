@@ -141,8 +141,8 @@ impl Graph {
     ///
     /// Switches with routed ports route to the network of each host, over all equal-cost paths.
     ///
-    /// Other switches bridge, with a group of ports toward every other switch with hosts; for a host with several
-    /// links, toward all its switches. If two groups overlap without being equal, each uses a single port.
+    /// Other switches bridge, with a group of ports toward every other switch with hosts. For a host at several switches,
+    /// the group leads to the nearest. If two groups overlap without being equal, each uses a single port.
     ///
     /// Do not mix routed and bridging switches: bridges do not know routers' addresses.
     #[must_use]

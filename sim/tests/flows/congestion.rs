@@ -108,9 +108,9 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
 /// Returns the marking probability in the equilibrium of a model that follows DCQCN from one notification (CNP) to the
 /// next.
 ///
-/// After a CNP the receiver sends none for the CNP interval, then waits for the first mark. Timers restart with each
-/// CNP. The target falls by the last gap between target and rate, not by the fluid model's mean gap. Cycles are too
-/// short for rounds of the byte counter.
+/// After a CNP the receiver sends none for the CNP interval, then waits for the first mark. Each CNP restarts the
+/// timers, and lowers the target to the rate: by their gap at this time, not by the fluid model's mean gap. Cycles are
+/// too short for rounds of the byte counter.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =

@@ -50,8 +50,8 @@ fn rates_and_alphas(round_trip_ms: u64, seconds: u64) -> Vec<(f64, f64)> {
     rows
 }
 
-/// Bounds of ns-3's `tcp-validation`, whose flows begin at 5 s, not at 0. Left out is a bound that ns-3 does not check,
-/// and alpha exceeds here: after 34 s, round trip 80 ms.
+/// Bounds of ns-3's `tcp-validation`, whose flows begin at 5 s, not at 0. At a round trip of 80 ms, alpha exceeds
+/// a bound after 34 s that ns-3 does not check; this bound is left out.
 #[test]
 fn dctcp_rate_and_alpha_are_within_bounds_of_ns3() {
     let rows = rates_and_alphas(10, 7);

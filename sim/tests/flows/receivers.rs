@@ -184,7 +184,8 @@ fn slow_receiver_repeats_pause_after_link_recovery() {
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// Half of a pause of 65,535 quanta at 100 Gb/s is just below 167,770 ns. At 1 Mb/s no frame is processed meanwhile.
+/// Half of a pause of 65,535 quanta at 100 Gb/s is just below 167,770 ns. A receiver that
+/// processes 1 Mb/s takes no frame meanwhile.
 #[test]
 fn slow_receiver_refreshes_pause_at_exactly_half_its_time() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));

@@ -122,8 +122,8 @@ impl fmt::Display for Report {
         if exempt_losses > 0 {
             writeln!(
                 f,
-                "{exempt_losses} of the dropped frames were lossless, all in {exempt_runs} of {seeds} runs that may lose frames: there a \
-                 link fails, a switch stalls or restarts, frames wait in a ring, or a peer ignores, loses or delays pauses"
+                "{exempt_losses} of the dropped frames were lossless, all in the {exempt_runs} of {seeds} runs that may lose frames: there \
+                 a link fails, a switch stalls or restarts, frames wait in a ring, or a peer ignores, loses or delays pauses"
             )?;
         }
         let of_kind = |kind| -> u64 {

@@ -12,7 +12,7 @@ pub struct Rows {
 impl Rows {
     /// Creates a row for each object, and a column for each of the space-separated `keys`.
     ///
-    /// A value that is an object has a column for each of its own keys instead.
+    /// An object as value has a column for each of its own keys instead.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -39,8 +39,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the column `class`, then those
-    /// that differ only in port and device. Ports with devices merge only if numbered consecutively.
+    /// Merges rows that differ only in the column `class`, then rows that differ only in port and device. With a column
+    /// `device`, only ports and devices with consecutive numbers merge.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -52,9 +52,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that are equal except in the columns `folded`.
-    ///
-    /// There `joins` must accept the cells of consecutive rows.
+    /// Merges rows that are equal except in the columns `folded`, if `joins` accepts their cells in these columns.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {

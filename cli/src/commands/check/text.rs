@@ -18,7 +18,7 @@ const PORT_LINES_MAX: usize = 17;
 const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
     (
-        "Ring sizes (entries), and receive chunks for a stall",
+        "Ring sizes (entries), and receive chunks needed in a stall",
         "port",
         "port fill_ring rx_ring tx_ring completion_ring stall_chunks burst_bytes commit_bytes",
     ),
@@ -90,7 +90,7 @@ fn head(view: &Value, classes: &[Value]) -> String {
     let policies: BTreeSet<&str> = lossless.map(|class| word(&class["policy"])).collect();
     let millis = view["stall_budget_us"].as_f64().unwrap_or_default().round() / 1_000.0;
     paragraph(&format!(
-        "{file}: valid; switch {name}, {ports}, {memory} memory, {policies}, stall budget {millis} ms for frames of {smallest}+ bytes",
+        "{file}: valid; switch {name}, {ports}, {memory} memory, {policies}, stall budget {millis} ms if frames average {smallest}+ bytes",
         file = word(&view["file"]),
         name = word(&view["name"]),
         ports = counted(list(&view["ports"]).len(), "port", "ports"),

@@ -49,9 +49,9 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps, each as its key in PORT_QOS_MAP and its table.
+/// Kinds of maps: key in PORT_QOS_MAP, and table.
 ///
-/// Each must map every number to itself, because each class of xoff has its own queue, buffer and PFC priority.
+/// These maps must map every number to itself: xoff gives each class its own queue, buffer and PFC priority.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
@@ -112,7 +112,7 @@ impl<'a> Db<'a> {
         self.table(table)?.iter().find(|(key, _)| is_of_class(key).is_some())?.1.as_object()
     }
 
-    /// Adds a note for each key that names a port missing in table PORT, or no class from 0 to 7.
+    /// Adds a note for each key that names a port missing in table PORT, or lacks a class from 0 to 7.
     fn note_foreign_keys(&mut self) {
         let ports: BTreeSet<&str> =
             self.table("PORT").into_iter().flat_map(Map::keys).map(String::as_str).collect();
@@ -121,7 +121,7 @@ impl<'a> Db<'a> {
             for key in self.table(table).into_iter().flat_map(Map::keys) {
                 if !ports_and_classes(key).is_some_and(|(names, _)| are_ports(names)) {
                     self.note(format!(
-                        "{key} of {table}, which names a port missing in PORT, or no class from 0 to 7"
+                        "{key} of {table}, which names a port missing in PORT, or lacks a class from 0 to 7"
                     ));
                 }
             }
@@ -330,7 +330,7 @@ impl<'a> Db<'a> {
         let given = text(entry, key)?;
         let number = given.parse().ok();
         if number.is_none() {
-            self.note(format!("{key} = {given} of {place}, which is no number in the range of xoff"));
+            self.note(format!("{key} = {given} of {place}, which is no number that xoff accepts"));
         }
         number
     }
@@ -383,7 +383,7 @@ impl<'a> Db<'a> {
         let different: Vec<String> = different.map(|(from, to)| format!("{from} -> {to}")).collect();
         if !different.is_empty() {
             self.note(format!(
-                "{} of {table} {map}: each class of xoff has its own queue, buffer and priority",
+                "{} of {table} {map}: xoff gives each class its own queue, buffer and priority",
                 different.join(", ")
             ));
         }

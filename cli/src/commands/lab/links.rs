@@ -20,7 +20,7 @@ use crate::cli;
 pub struct LinkArgs {
     #[command(flatten)]
     which: LabArgs,
-    /// Switch port (s1:h1), two nodes (h1-s1, s1:port-s2), or a node with one link [default: show all].
+    /// Link, by port (s1:h1), ends (h1-s1, s1:port-s2) or node with one link [default: show all].
     link: Option<String>,
     /// Line rate, such as 100M, at most the file's; adapts the ports' headroom.
     #[arg(long, value_name = "RATE", value_parser = rate)]

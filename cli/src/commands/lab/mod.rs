@@ -35,7 +35,7 @@ const LIST_WAIT: Duration = Duration::from_secs(1);
 
 /// Run a network of hosts and switches from one file.
 ///
-/// Any programs run on its hosts, and every frame is accounted for.
+/// The hosts can run any programs, and every frame is accounted for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -389,7 +389,7 @@ fn render(facts: &Facts) -> String {
         MacControl::Received => "reaches this host",
         MacControl::Swallowed => "does not reach this host",
         MacControl::Unknown if facts.xdp_program.is_some() => {
-            "unknown: an XDP program may consume the frames"
+            "unknown: an XDP program may consume MAC control frames"
         }
         MacControl::Unknown => "no known obstacle to MAC control",
     };

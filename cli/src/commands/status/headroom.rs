@@ -13,7 +13,7 @@ pub(super) fn table_of(ports: &[&PortStatus]) -> String {
         "left in 5 min",
         "bytes after XOFF at most",
         "declared response",
-        "last frame after XOFF at most",
+        "measured response at most",
         "peer",
     ];
     let rows = ports.iter().flat_map(|port| {

@@ -104,7 +104,7 @@ enum What {
     Mac,
     /// Routes of the kernel, by which a routed switch forwards.
     Routes,
-    /// Single-flow pauses (OFC): requested from peers, obeyed, and those shadow policies would request.
+    /// Single-flow pauses (OFC): requested from peers, obeyed, and wanted by shadow policies.
     Flows,
     /// Causes of pauses across all queried switches, and cycles of pauses (deadlocks if they last).
     Causes,
@@ -302,7 +302,7 @@ fn cause_text(causes: &Causes, switches: &[Status]) -> String {
     });
     let lists = senders.map(|switch| {
         format!(
-            "{} has sent flow lists since its start, which may pause peers: see `xoff status flows`\n",
+            "{} has sent lists of paused flows (OFC) since its start: see `xoff status flows`\n",
             switch.name
         )
     });
@@ -346,8 +346,7 @@ mod tests {
         assert_eq!(text(&status), "no peer is paused\n");
         let flows = FlowStatus { pause_frames_sent: 1, ..FlowStatus::default() };
         status.ports[0].classes[3].flows = Some(flows);
-        let lists =
-            "s1 has sent flow lists since its start, which may pause peers: see `xoff status flows`\n";
+        let lists = "s1 has sent lists of paused flows (OFC) since its start: see `xoff status flows`\n";
         assert_eq!(text(&status), format!("no peer is paused by XOFF\n{lists}"));
         status.ports[0].classes[3].pause_sent.now = true;
         let text = text(&status);

@@ -6,7 +6,7 @@ use super::layout::table;
 pub(super) fn tables(status: &Status) -> String {
     let Some(multicast) = &status.multicast else { return String::new() };
     let vlan = |vlan: &MulticastVlanStatus| {
-        let querier = vlan.querier.clone().map_or("none: all groups are flooded".into(), |querier| {
+        let querier = vlan.querier.clone().map_or("no querier: all groups are flooded".into(), |querier| {
             let at = vlan.querier_port.as_ref().map_or("this switch".into(), |port| format!("port {port}"));
             format!("{querier} ({at})")
         });

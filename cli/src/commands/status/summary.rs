@@ -3,7 +3,7 @@ use xoff_config::written::grouped;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{Books, ClassStatus, OngoingStatus, PortStatus, Status};
 
-/// Log events of faults that the summary shows in other lines or in its tables.
+/// Log events of faults that have no line `NOW:`, because the summary shows them elsewhere.
 const SHOWN_BY_OTHER_LINES: [&str; 12] = [
     "loss",
     "unseen-loss",
@@ -48,7 +48,10 @@ pub(super) fn verdict(status: &Status) -> String {
         0 => String::new(),
         frames => {
             let at_least = if verdict.unseen_at_least { "at least " } else { "" };
-            format!(", {at_least}{} frames, possibly lossless, were lost outside the switch", grouped(frames))
+            format!(
+                ", {at_least}{} frames that may be lossless were lost outside the switch",
+                grouped(frames)
+            )
         }
     };
     let lossy: String = verdict.unseen_lossy_at.iter().map(|lost| format!("\n{lost}")).collect();

@@ -325,7 +325,7 @@ pub(super) mod tests {
         line(
             &text,
             &[
-                "lossless classes: 71 lost, 6 frames, possibly lossless, were lost outside the switch",
+                "lossless classes: 71 lost, 6 frames that may be lossless were lost outside the switch",
                 "least headroom left 17,655 bytes",
             ],
         );
@@ -373,7 +373,7 @@ pub(super) mod tests {
         }
         assert!(
             !render(&status, None).contains(head),
-            "a table of flows must be shown only after flow lists or fallbacks"
+            "the OFC table must need flow lists, or class pauses in their place"
         );
         let requests = FlowRequestsStatus { flow_pauses: 1_012, requested: 5, ..Default::default() };
         status.ports[0].classes[3].flows = Some(FlowStatus {

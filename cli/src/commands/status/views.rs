@@ -125,7 +125,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         }
         What::Routes => "the kernel has no route",
         What::Groups => "no group has a selected port",
-        What::Flows => "no peer supports pauses of single flows, and no shadow policy requests them",
+        What::Flows => "no peer supports pauses of single flows, and no policy in `shadow` requests them",
         What::Causes | What::Schema => "",
     };
     match text.trim_start_matches('\n') {
@@ -292,7 +292,7 @@ mod tests {
         status.multicast =
             Some(MulticastStatus { groups: 1, groups_max: 9, vlans: vec![vlan], ..Default::default() });
         let shown = text(What::Multicast, &status, None);
-        line(&shown, &["7", "igmp", "none: all groups are flooded"]);
+        line(&shown, &["7", "igmp", "no querier: all groups are flooded"]);
         line(&shown, &["7", "239.1.2.3", "left, right"]);
         line(&shown, &["1 of 9 groups"]);
         status.router = None;

@@ -70,12 +70,12 @@ pub(super) struct Rack {
     round_trip_min: Nanos,
     /// Index of the highest delivered segment, plus one.
     highest: u32,
-    /// Maximum distance from a segment delivered late to `highest` at that time.
+    /// Maximum distance from a segment, at its delivery, to `highest`.
     pub(super) reordering: u32,
     /// Reordering window in quarters of the minimum round-trip time.
     steps: u32,
     persistence: u32,
-    /// Segment from whose acknowledgement on the reordering window may be widened again.
+    /// Index: all segments below must be acknowledged before the reordering window may be widened again.
     next_step: u32,
     pub(super) reorder_at: Nanos,
 }
@@ -220,7 +220,6 @@ impl Sender {
         resent.is_some_and(|resent| now.saturating_sub(round_trip) < resent.0 / 1_000)
     }
 
-    /// Ends a needless recovery, and restores window and threshold.
     pub(super) fn undo(&mut self) {
         let Some(Undo { window, threshold, .. }) = self.undo.take() else { return };
         (self.window, self.threshold) = (self.window.max(window), self.threshold.max(threshold));

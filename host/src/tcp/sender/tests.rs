@@ -20,7 +20,7 @@ fn range(text: &str) -> (u32, u32) {
 
 /// Runs a script with one step per line:
 ///
-/// * `w 9`: the application writes up to segment 9; `+ 5`: 5 ms pass;
+/// * `w 9`: the application has written 9 segments; `+ 5`: 5 ms pass;
 /// * `flow 9`: a flow of 9 segments begins on the connection, idle since the last acknowledgement;
 /// * `> 0-3`: transmissions of segments 0 to 3 are expected;
 /// * `< 2 4-6`: segments before 2, and 4 to 6 (SACK), are acknowledged;
@@ -343,8 +343,8 @@ impl Pipe<'_> {
     }
 }
 
-/// Windows of 10, 20 and 40 segments send 70 segments in three round trips. The receiver delays its acknowledgement of
-/// a lone 11th segment by 40 ms.
+/// Windows of 10, 20 and 40 segments send 70 segments in three round trips. With `ack_every` 2, the
+/// receiver delays the acknowledgement of the last of 11 segments by 40 ms.
 #[test]
 fn lone_tcp_flow_takes_expected_number_of_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
@@ -385,8 +385,8 @@ fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     }
 }
 
-/// Returns the reduction per cycle of one DCTCP flow in equilibrium, `window * alpha / 2` segments. A cycle has that
-/// many round trips in which the window grows by one, and two more in which it stays; one round trip has marks.
+/// Returns the reduction per cycle of one DCTCP flow in equilibrium: R = `window * alpha / 2` segments. In each
+/// cycle, the window grows by one in R round trips, and stays in two more; one round trip has marks.
 fn reduction_of_cycle(window: f64) -> f64 {
     let mut alpha = 1.0_f64;
     for _ in 0..200 {

@@ -67,7 +67,7 @@ fn tcp_cubic_sends_same_sequences_as_linux() {
             write!(rtt, "+ 1\n< {next}\nwindow {}\n", 10 + next).expect("cannot write to a string");
         }
     }
-    // After a time-out, Linux's CUBIC curve still leads to the window before it (10). By RFC 9438 section 4.8, the
+    // After a time-out, Linux's CUBIC curve still leads to the old window (10). By RFC 9438 section 4.8, the
     // curve begins flat, so the window reaches 8 one acknowledgement earlier.
     let mut timeout = String::from(
         "w 1\n> 0\n+ 100\n< 1\nwindow 10\nw 2\n> 1\n+ 300\n> 1\n+ 100\n< 2\nwindow 2\nthreshold 7\nw 202\n> 2-3
