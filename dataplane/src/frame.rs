@@ -85,11 +85,10 @@ pub trait FrameStore {
         len
     }
 
-    /// Returns the bytes of [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a leaving frame for rewriting, so that copies in other queues stay unchanged. Returns false if the
-    /// port's rings are full.
+    /// Moves a leaving frame to the port's transmit memory, so that rewriting changes no copy in another queue. Returns
+    /// false if that memory is full.
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true
@@ -101,12 +100,10 @@ pub trait FrameStore {
         false
     }
 
-    /// Copies a frame; `None` without a free slot.
     fn copy(&mut self, _frame: &Frame) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame; `None` without free memory.
     fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }

@@ -34,7 +34,7 @@ pub trait PuntSink: fmt::Debug + Send {
 
 const FRAME: u64 = 1_000_000_000;
 
-/// Token bucket for a port's punts. Its credit is in billionths of a frame, so that nothing is rounded.
+/// Token bucket, with credit in billionths of a frame, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(
             taken_of(&mut least, Nanos(0), PuntReason::TooBig),
             1,
-            "a burst of one must allow a transit packet"
+            "a punt burst of one must allow one transit packet"
         );
     }
 

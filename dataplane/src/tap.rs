@@ -23,7 +23,7 @@ pub struct Sighting {
     pub port: PortId,
     /// Class of the frame; `None` for frames that the switch consumes or makes.
     pub class: Option<Class>,
-    /// True for CNMs, and for frames that the switch consumes or makes.
+    /// True for frames that the switch consumes or makes, and for forwarded congestion notifications (CNMs).
     pub is_control: bool,
     pub event: FrameEvent,
 }
@@ -59,6 +59,5 @@ impl FrameEvent {
 pub trait Tap: fmt::Debug + Send {
     fn ports(&self) -> PortSet;
 
-    /// Observes a frame, whose bytes are in `store`.
     fn see(&mut self, sighting: &Sighting, frame: &Frame, store: &dyn FrameStore);
 }

@@ -14,7 +14,8 @@ use crate::mapping::Mapping;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Cells of all workers. The tables hold atomics only because workers share them; only a frame's owner uses its cells.
+/// Cells of all workers. `links` and `sharers` hold atomics only because workers share them; only a frame's owner uses
+/// its cells' entries.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
@@ -28,7 +29,7 @@ pub(crate) struct Cells {
 // `bytes_mut`, whose callers own the cell, and ownership of a cell passes between threads only by queues that
 // synchronise.
 unsafe impl Send for Cells {}
-// SAFETY: as for `Send`; `&Cells` gives no access to bytes except by those two unsafe functions.
+// SAFETY: as for `Send`; `&Cells` gives access to bytes only by the unsafe `bytes` and `bytes_mut`.
 unsafe impl Sync for Cells {}
 
 impl Cells {
@@ -91,7 +92,7 @@ impl Cells {
     #[inline]
     #[allow(clippy::mut_from_ref)] // exclusive by the contract
     pub(crate) unsafe fn bytes_mut(&self, cell: u32, len: u32) -> &mut [u8] {
-        // SAFETY: `start` checks that the bytes are inside the memory; the caller owns them.
+        // SAFETY: as for `bytes`.
         unsafe { std::slice::from_raw_parts_mut(self.start(cell, len), len as usize) }
     }
 

@@ -1,7 +1,8 @@
 //! Packet memory (UMEM) of one port: the chunks in which the kernel receives and sends frames.
 //!
-//! Each port has its own memory, because the kernel keeps a table of its chunks for every socket. A received frame stays in its chunk while
-//! it is among the port's last received frames (the window). Then it moves to cells of the buffer memory ([`Store`](crate::Store)).
+//! Each port has its own memory, because for every socket the kernel keeps a table of all chunks in its memory. A
+//! received frame stays in its chunk while it is among the port's last received frames (the window). Then it moves to
+//! cells of the buffer memory ([`Store`](crate::Store)).
 
 use std::io;
 use std::ptr::NonNull;
@@ -179,8 +180,8 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a received frame to the window of the last ones. The caller must first move the frame that [leaves it](Self::leaves_window) to
-    /// cells.
+    /// Adds a received frame to the window. The caller must first move to cells the frame that [leaves the
+    /// window](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(
@@ -220,8 +221,7 @@ impl PacketMemory {
             return None;
         }
         let at = self.chunks.layout.receive_offset() - STAMP;
-        // SAFETY: the kernel returned the chunk, and gets it again only after its frame is gone. A stamped chunk is
-        // whole, so these bytes are in no other chunk; `&mut self` excludes every other use.
+        // SAFETY: as for `received_mut`. A stamped chunk is whole, so these bytes are in no other chunk.
         let bytes = unsafe { self.chunks.bytes_mut(chunk, at, STAMP) };
         let stamp = bytes.first_chunk().map(|&stamp| Nanos(u64::from_ne_bytes(stamp)));
         bytes.fill(0);
@@ -251,11 +251,11 @@ impl PacketMemory {
         if count > self.free_transmit() {
             return None;
         }
-        let first = self.free_transmit.pop().expect("a free transmit chunk must be left");
+        let first = self.free_transmit.pop().expect("a transmit chunk must still be free");
         let room = self.room();
         let (mut chunk, mut left) = (first, len);
         for _ in 1..count {
-            let next = self.free_transmit.pop().expect("a free transmit chunk must be left");
+            let next = self.free_transmit.pop().expect("a transmit chunk must still be free");
             *self.piece_mut(chunk) = Piece { slot, next, len: room, ..Piece::EMPTY };
             (chunk, left) = (next, left - room);
         }

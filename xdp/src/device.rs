@@ -153,7 +153,8 @@ impl Device {
         done
     }
 
-    /// Restores the settings, except those that another program changed. After a failure, the journal keeps the device's page.
+    /// Restores the device's settings, except those that another program changed. After a failure, the journal still
+    /// has the changes to undo.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -251,7 +252,6 @@ impl Device {
         self.ifindex
     }
 
-    /// Returns the XDP mode to attach in. `None`: native if possible, otherwise generic.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         match (wanted, self.native_mtu_max()) {
             (None, None) => Ok(None),
@@ -455,7 +455,7 @@ mod tests {
             let device = prepared();
             let ifindex = device.ifindex;
             kill(device);
-            assert_ne!(page(ifindex), b"", "the page must stay until the device is restored");
+            assert_ne!(page(ifindex), b"", "the journal page must stay until the device is restored");
             restore_port(NAME).unwrap();
             assert_eq!(ip("-details link show"), before);
             assert_eq!(page(ifindex), b"");

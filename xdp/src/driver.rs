@@ -56,7 +56,7 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Driver {
-    /// Returns the maximum MTU at which native XDP loses no frame; `None` if the driver itself refuses MTUs above this limit.
+    /// Returns the maximum MTU at which native XDP loses no frame; `None` if the driver refuses larger ones by itself.
     ///
     /// `virtio_net` before Linux 6.3 accepts larger MTUs, but loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {

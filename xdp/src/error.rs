@@ -55,7 +55,7 @@ pub enum XdpError {
     LostNatively {
         device: String,
         mtu: u32,
-        /// Maximum MTU in bytes at which no frame is lost.
+        /// Maximum MTU without loss, in bytes.
         most: u32,
     },
     #[error(
@@ -70,7 +70,7 @@ pub enum XdpError {
         allowed: &'static str,
     },
     #[error(
-        "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or {}",
+        "cannot set up {bytes} bytes of memory for frames: {source}; lower `stall_budget`, or {}",
         limits::memory_remedy(source)
     )]
     Memory { bytes: u64, source: io::Error },
@@ -119,10 +119,7 @@ pub(crate) fn check_privileges() -> Result<(), XdpError> {
     check(&NEEDED, "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock")
 }
 
-/// Checks that the process has the capabilities that a host's agent needs.
-///
-/// # Errors
-/// Fails if a capability is missing.
+/// Checks that the process has the capabilities of `xoff nic`, a host's agent.
 pub fn check_agent_privileges() -> Result<(), XdpError> {
     let needed = [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW];
     check(&needed, "cap_net_admin,cap_net_raw,cap_sys_nice,cap_ipc_lock")

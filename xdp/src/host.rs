@@ -1,4 +1,4 @@
-//! System calls that a host's agent needs, and that no safe crate offers.
+//! System calls of `xoff nic`, a host's agent, that no safe crate offers.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -89,7 +89,7 @@ impl DeviceReader {
         Ok(DeviceReader { ifindex, netlink: Netlink::open()? })
     }
 
-    /// Returns the device's state; `None` if the device was removed.
+    /// Returns `None` if the device was removed.
     pub fn read(&self) -> io::Result<Option<DeviceState>> {
         let link = self.netlink.link_at(self.ifindex)?;
         Ok(link.map(|Link { name, mac, mtu, running, program, .. }| DeviceState {

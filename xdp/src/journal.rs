@@ -23,7 +23,7 @@ static BOOT: LazyLock<String> = LazyLock::new(|| {
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
 });
 
-/// Kind of process that changes a device: a switch or a host's agent.
+/// Kind of process that changes a device: a switch, or `xoff nic`, a host's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
@@ -45,9 +45,9 @@ struct Page<T> {
 pub enum Left<T> {
     /// No changes to undo: the last owner undid them, or made them in another boot, namespace or device.
     Nothing,
-    /// Changes by an owner of the same kind as the reader.
+    /// Changes by the reader's kind of [`Owner`].
     Changes(T),
-    /// Changes by an owner of another kind.
+    /// Changes by the other kind of [`Owner`].
     Other,
     /// Unreadable page; the text warns and names commands to check the device.
     Unreadable(String),

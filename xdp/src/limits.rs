@@ -10,7 +10,6 @@ pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io
     thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error))
 }
 
-/// Extends the error of a failed thread start by the limit to raise.
 #[must_use]
 pub fn thread_refused(error: &io::Error) -> io::Error {
     let threads = "raise the limit on threads (`ulimit -u`, and `pids.max` of the cgroup)";
@@ -18,7 +17,6 @@ pub fn thread_refused(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {threads}{or}"))
 }
 
-/// Extends an error about too many open files by the limit to raise.
 #[must_use]
 pub fn name_file_limit(error: io::Error) -> io::Error {
     let remedy = match error.raw_os_error() {

@@ -21,11 +21,11 @@ pub enum Overlap {
     None,
     Sockets,
     SocketsAndProgram,
-    /// Unknown overlap, because the driver is untested.
+    /// Unknown, because the driver is untested.
     Unknown,
 }
 
-/// Overlap of each driver in native mode, from the drivers' sources. Generic mode has no overlap.
+/// Overlap in native mode, by driver, from the drivers' sources. Generic mode has none.
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {
@@ -43,7 +43,8 @@ impl Overlap {
 pub struct Losses {
     /// Frames that the XDP program passed on, but that no socket delivered.
     pub behind_program: u64,
-    /// Received frames whose layout in chunks is invalid. The XDP program may have counted them long before.
+    /// Frames read from the RX ring with an invalid layout in chunks. The XDP program may have counted their arrival
+    /// long before.
     pub malformed: u64,
     pub before_program: u64,
     pub sent: u64,
@@ -107,7 +108,7 @@ impl Losses {
         }
     }
 
-    /// Returns these losses of sent frames, with the losses of received frames from `before`.
+    /// Returns `before`, but with the losses of sent frames from `self`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }

@@ -26,7 +26,8 @@ pub struct XdpStatistics {
     pub rx_invalid: u64,
     /// Frames received by a queue without a socket.
     pub rx_unclaimed: u64,
-    /// Frames longer than a chunk. They are filtered but not lost, because they also exceed every port's MTU.
+    /// Frames longer than a chunk, which the XDP program drops. They are no loss, because they also exceed every port's
+    /// MTU.
     #[serde(default)]
     pub rx_too_long: u64,
     /// Frames of the machine's own network stack that the switch kept from the port; they are no loss.
@@ -41,7 +42,7 @@ pub struct XdpStatistics {
     /// Failed attempts to make the kernel send, with unexpected errors. The frames stay queued.
     #[serde(default)]
     pub tx_failed_kicks: u64,
-    /// Error number (errno) of the last failed attempt; 0 if none has failed.
+    /// Error number (errno) of the last attempt in `tx_failed_kicks`; 0 if none has failed.
     #[serde(default)]
     pub tx_failed_errno: u64,
     /// Number of times that the kernel found the TX ring empty, which is no loss.
@@ -298,9 +299,9 @@ impl Monitor {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // the first call wins
         }
-        // Exclude from the device's baseline the drops that sockets or program also count: [`Losses::of`] subtracts
-        // those later, and would otherwise hide drops that only the device counts. Read the device last, so that no
-        // other count exceeds its count.
+        // Exclude from the device's baseline the drops that sockets or the XDP program also count: [`Losses::of`]
+        // subtracts them from the device's count, and would otherwise hide drops that only the device counts. Read the
+        // device last, so that it has counted all of these.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();

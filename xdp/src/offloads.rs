@@ -112,7 +112,8 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns these settings, but with those values of `now` that another program changed after xoff had set `set`.
+    /// Returns `self`, but with the value in `now` of each setting that has changed since xoff set it to its value in
+    /// `set`.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);

@@ -2,12 +2,12 @@ use xoff_wire::units::PortId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePlace {
-    /// No place: the slot is free, or its frame has no bytes left.
+    /// No place: the slot is free, or its frame's bytes were only in transmit chunks, now freed.
     Nowhere,
     Received(PortId, u32),
-    /// Transmit chunks of this port, beginning with the chunk of this number.
+    /// Transmit chunks of this port, from this number on.
     Sending(PortId, u32),
-    /// Cells of the buffer memory, beginning with the cell of this number.
+    /// Cells of the buffer memory, from this number on.
     Queued(u32),
 }
 

@@ -206,7 +206,6 @@ impl Port {
         })
     }
 
-    /// Opens a port without receive chunks. It receives nothing until [`begin`](Self::begin).
     pub fn without_chunks(options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -239,7 +238,7 @@ impl Port {
         &self.facts
     }
 
-    /// Returns the number of receive chunks that the kernel has or that are in the RX rings.
+    /// Returns the number of receive chunks in the kernel or the RX rings.
     #[must_use]
     pub fn chunks_out(&self) -> u32 {
         self.receivers.iter().map(Receiver::out).sum()
@@ -289,7 +288,6 @@ impl Port {
         self.memory = store.take_memory(self.id);
     }
 
-    /// Closes a port that no worker uses, and restores its device.
     pub fn close(self) {
         let Port { program, receivers, transmitter, _idle, memory, monitor, mut device, .. } = self;
         drop(program);

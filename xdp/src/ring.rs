@@ -13,7 +13,6 @@ pub struct Descriptor {
     pub more: bool,
 }
 
-/// Ring of chunks that the kernel has filled.
 pub trait RxRing {
     fn available(&mut self) -> u32;
 
@@ -22,14 +21,12 @@ pub trait RxRing {
     fn release(&mut self, n: u32);
 }
 
-/// Ring of chunks that the kernel may fill with received frames.
 pub trait FillRing {
     fn push(&mut self, chunk: u32);
 
     fn submit(&mut self);
 }
 
-/// Ring of chunks for the kernel to send.
 pub trait TxRing {
     fn push(&mut self, descriptor: Descriptor);
 
@@ -44,7 +41,6 @@ pub trait TxRing {
     fn kick(&mut self) -> Kick;
 }
 
-/// Ring of chunks that the kernel has sent.
 pub trait CompletionRing {
     /// Removes all entries and calls `each` with each chunk. Returns their number.
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;

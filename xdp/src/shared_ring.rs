@@ -3,8 +3,8 @@
 //! Its two counters only grow, modulo 2^32. The producer writes entries, then advances its counter. The consumer reads them, then advances
 //! its own.
 //!
-//! A producer needs no counter of the kernel to find a free entry: its user counts the chunks in use, which return through another ring. A
-//! returned chunk has left this ring, so free entries never run out.
+//! A producer always has a free entry, without reading the kernel's counter: the ring has an entry for each chunk. A
+//! chunk can be pushed again only after it came back through another ring, and so has left this one.
 
 use std::ptr::NonNull;
 
@@ -54,13 +54,13 @@ impl<T: Copy> Ring<T> {
 
     #[inline]
     fn consumer(&self) -> &AtomicU32 {
-        // SAFETY: `Mapping::at` has checked the address; the kernel also uses an atomic.
+        // SAFETY: as for `producer`.
         unsafe { self.consumer.as_ref() }
     }
 
     #[inline]
     fn flags(&self) -> &AtomicU32 {
-        // SAFETY: `Mapping::at` has checked the address; the kernel also uses an atomic.
+        // SAFETY: as for `producer`.
         unsafe { self.flags.as_ref() }
     }
 

@@ -97,7 +97,7 @@ mod mapping {
             if written.wrapping_sub(self.counters[1].load(Ordering::Acquire)) == SIZE {
                 return false;
             }
-            // SAFETY: loom ends the test if the entry is not the kernel's.
+            // SAFETY: as for `take`.
             unsafe { self.place(written).write(entry) };
             self.counters[0].store(written.wrapping_add(1), Ordering::Release);
             true

@@ -20,8 +20,8 @@ const HEADROOM: usize = 256;
 pub enum Load {
     /// Priority-tagged frames of all classes, between 16 pairs of stations. No two consecutive headers are equal.
     Mixed,
-    /// Untagged UDP frames over IPv4, of 16 flows, with the lengths of simple IMIX. Frames of a port have equal
-    /// addresses, so each batch is one micro-flow.
+    /// Untagged UDP frames over IPv4, with the lengths of simple IMIX. The 16 flows of a port have equal MAC addresses,
+    /// so the frames of a batch share one forwarding decision.
     Imix,
 }
 

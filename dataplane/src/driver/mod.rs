@@ -73,22 +73,23 @@ pub trait Port<S> {
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
-/// Services of a driver besides ports: other workers, control requests, the host. `()` has none of these.
+/// A driver's connections besides ports: to other workers, control clients, and the machine's network stack (the host).
+/// `()` means no connections.
 #[allow(missing_docs)]
 pub trait Environment<P, S> {
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
         Progress::default()
     }
 
-    /// Serves control requests, and sends frames of the host. Returns whether there was either.
+    /// Answers control requests, and sends frames from the machine's network stack. Returns whether there were any.
     fn serve<B: Boundary>(&mut self, _driver: &mut Driver<'_, P, S, B>) -> bool {
         false
     }
 
-    /// Reports that this driver loop obeyed a pause frame of a peer.
+    /// Reports that this driver loop obeyed a peer's pause frame.
     fn pause_obeyed(&mut self) {}
 
-    /// Reports that the loop which began at `now` sent an XOFF.
+    /// Reports that this driver loop, which began at `now`, sent an XOFF to a peer.
     fn xoff_sent(&mut self, _now: Nanos) {}
 }
 
@@ -103,7 +104,7 @@ pub struct Progress {
     pub received: u32,
 }
 
-/// Driver of a switch at one instant: borrows the switch, its ports and its frames.
+/// Driver of a switch at the time `now`: borrows the switch, its ports and its frames.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct Driver<'a, P, S, B> {
@@ -186,7 +187,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause and rate frames. Must follow forwarding, which may drop frames that would need a pause.
+    /// Sends due pause and rate frames to peers. Call it after forwarding: a drop there may make a pause needless.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -212,7 +213,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         port.flush();
     }
 
-    /// Schedules XON for every paused class, and ends requested rates. [`Driver::part`] sends the frames.
+    /// Schedules XON for every class that this worker pauses at its peers, and ends the rates requested from them.
+    /// [`Driver::part`] sends the frames.
     pub fn release_peers(&mut self) {
         let mut batch = self.boundary.batch(self.switch, self.now);
         self.boundary.release_peers(&mut batch);

@@ -244,7 +244,7 @@ impl Fdb {
         self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
     }
 
-    /// Returns the number of entries in the database, including aged ones not yet swept.
+    /// Returns the number of entries, including aged ones not yet swept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -261,7 +261,7 @@ impl Fdb {
         self.ports[port.index()].learning
     }
 
-    /// Returns the number of learned addresses that the database has at a port.
+    /// Returns the number of addresses learned at a port.
     #[must_use]
     pub fn learned_at(&self, port: PortId) -> usize {
         self.ports[port.index()].learned
@@ -287,7 +287,7 @@ impl Fdb {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of positions in the database's table, for [`Fdb::entries_at`].
+    /// Returns the number of table positions, for [`Fdb::entries_at`].
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()

@@ -1,11 +1,14 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
-//! In a loop, the senders of circulating frames seem to move to and fro between two ports; in a failover, stations move once.
-//! Hence [`MOVES`] station moves within [`WINDOW`] are a loop if they are caused by flooded frames (no others circulate),
-//! concern two or more addresses, and are about as many in each direction (the difference is at most a quarter of all).
+//! In a loop, flooded frames circulate, so their senders seem to move to and fro between two ports. In a failover,
+//! stations move only once. Hence [`MOVES`] station moves within [`WINDOW`] are a loop if:
 //!
-//! A single address also moves to and fro if two hosts have it. It is a loop only from [`MOVES_OF_ONE`] moves by flooded
-//! frames, because no host floods as many. Otherwise [`MOVES`] moves to and fro, by any frames, are a duplicate address.
+//! * they were caused by flooded frames, because others do not circulate,
+//! * two or more addresses moved, and
+//! * the counts in both directions differ by at most a quarter of all moves.
+//!
+//! If only one address moves, two hosts may have it. Then only [`MOVES_OF_ONE`] moves by flooded frames are a loop,
+//! because no host floods as many. Without a loop, [`MOVES`] moves to and fro, by any frames, show a duplicate address.
 //!
 //! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`], this port is then left out of floods and
 //! learning. This is not the default, because an attacker could spoof a station's address to block its port.
@@ -13,12 +16,12 @@
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of station moves within [`WINDOW`] that count as a loop (if flooded frames move two or more stations) or else as
-/// a duplicate address.
+/// Number of station moves within [`WINDOW`] that show a loop, if flooded frames caused them and two or more stations
+/// moved. Other moves show a duplicate address.
 pub const MOVES: u32 = 100;
 /// Number of station moves by flooded frames that count as a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;
-/// Time within which [`MOVES`] or [`MOVES_OF_ONE`] station moves must occur.
+/// Time in which station moves are counted.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
 /// Time after which the station moves of a [`WINDOW`] are forgotten. No timer ends a window: the next move evaluates it.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
@@ -86,8 +89,8 @@ impl Moves {
         }
     }
 
-    /// Returns the addresses that moved to the higher port. If several did, as in a failover, returns those that moved to the
-    /// lower port.
+    /// Returns up to two addresses that moved to the higher port. If two did, perhaps in a failover, returns those that
+    /// moved back to the lower port.
     fn movers(&self) -> Movers {
         let [there, back] = self.macs;
         if there[1].is_none() { there } else { back }
@@ -255,7 +258,8 @@ mod tests {
         bounce_of(loops, now, moves, &[FIRST, SECOND], true)
     }
 
-    /// Moves a station after the window's end, which makes `loops` evaluate the window. Returns the duplicates found at B.
+    /// Moves a station to port B after the window's end, so that `loops` evaluates the window. Returns the duplicate
+    /// addresses found at port B.
     fn duplicate_of_window(loops: &mut Loops, now: Nanos) -> Finding {
         assert_eq!(flood(loops, now, FIRST, [A, B]), None);
         loops.duplicate_at(B)
@@ -358,7 +362,7 @@ mod tests {
         assert_eq!(
             duplicate_of_window(&mut loops, Nanos(10 * WINDOW.0)).count,
             2,
-            "one station move too few must not count as a duplicate"
+            "`MOVES` - 1 station moves must not count as a duplicate"
         );
         let begin = 10 * WINDOW.0;
         assert_eq!(bounce_of(&mut loops, Nanos(begin), MOVES, &[FIRST], false), None);

@@ -48,8 +48,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if the port admits it to no VLAN.
     pub vid: u16,
-    /// True if further frames with the same header are forwarded identically and teach the bridge no address, until the time or
-    /// the bridge's state changes.
+    /// True if further frames with the same header at the same instant are forwarded identically and teach the bridge
+    /// no address, while its state is unchanged.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }

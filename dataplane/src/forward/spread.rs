@@ -68,7 +68,7 @@ struct WeightedPath {
 }
 
 impl WeightedPaths {
-    /// Creates paths from names and weights. Flows follow a path's name, not its number.
+    /// Creates paths from names and weights. A flow's path depends on the paths' names, not on their order.
     ///
     /// # Panics
     ///
@@ -87,7 +87,6 @@ impl WeightedPaths {
         WeightedPaths { turns: turns(&paths), paths, is_even }
     }
 
-    /// Returns the usable path, if any, for the flow with this salted digest.
     #[inline]
     #[must_use]
     pub fn of_flow(&self, digest: u64, usable: PathSet) -> Option<usize> {

@@ -81,7 +81,7 @@ pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
-/// Keyed hash, no cipher: without the key nobody can compute or invert it.
+/// Keyed hash, fast rather than cryptographic. Without the key, nobody can tell which addresses share a bucket.
 #[derive(Clone, Debug)]
 struct KeyedHash([u64; 4]);
 

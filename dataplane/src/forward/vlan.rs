@@ -73,8 +73,8 @@ impl Vlans {
         changes
     }
 
-    /// Copies the routers' current MAC addresses from the replaced VLANs `before`, and records whether these had routers, whose
-    /// frames may still be queued.
+    /// Copies the routers' current MAC addresses from the replaced VLANs `before`. Records whether `before` had
+    /// routers: frames from them may still be queued.
     pub fn succeed(&mut self, before: &Vlans, routers: &[(u16, MacAddr)]) {
         self.had_routers = before.has_routers || before.had_routers;
         for &(vid, _) in routers {

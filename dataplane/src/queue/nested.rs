@@ -2,10 +2,11 @@
 //! paused flow neither blocks other flows nor is reordered.
 //!
 //! Frames join the *normal* queue. At its head, frames of paused flows move to the *paused* queue, one of two backup
-//! queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others move to the second
-//! backup queue, which becomes the paused queue. Then (at the paper's Order Mark), the normal queue is served again.
+//! queues. When flows resume, the two backup queues swap roles, and the old paused queue is drained: frames of resumed
+//! flows leave, the others move to the new paused queue. Once the old one is empty (the paper's Order Mark), the normal
+//! queue is served again.
 //!
-//! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
+//! A flow that resumes *during* a drain may have frames in both backup queues, so it stays paused until the drain ends.
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -24,7 +25,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The former paused queue is being drained. It is never empty between two calls.
+    /// Drain of the old paused queue, which has a frame whenever a method returns.
     Draining,
 }
 
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(bench.drain(), [0, 1, 3, 4]);
     }
 
-    #[test] // "partial paused flows resumed"
+    #[test] // Algorithm 3: "partial paused flows resumed"
     fn resume_of_some_paused_flows_swaps_backup_queues() {
         let mut bench = QueueBench::new();
         bench.hold(0);

@@ -13,9 +13,10 @@ pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Frame received from a line. It counts at its ingress until it has left.
+    /// Frame received by a port. It counts in that port's ingress queue.
     Network,
-    /// Frame sent by the host. It counts at egress, and towards the port's limit of host frames.
+    /// Frame from the machine's network stack (the host). It counts in its egress queue, and towards the port's limit
+    /// of host frames.
     Host,
     /// Control frame made by the switch. It counts in no queue.
     Switch,
@@ -26,8 +27,8 @@ pub(crate) struct FrameMeta {
     pub since: Nanos,
     /// Length in bytes at ingress, without FCS. Rewriting does not change it, so that counts balance.
     pub len: u32,
-    /// Index of the account that counts the copies of the frame's flood. [`NONE`] if the frame has one destination, [`UNCOUNTED`]
-    /// if its flood does not count at ingress.
+    /// Index of the account that counts unsent copies of a flooded frame. [`NONE`] for one destination; [`UNCOUNTED`]
+    /// if floods do not count in ingress queues.
     pub(crate) account: u32,
     pub(crate) flow: u32,
     pub vid: u16,

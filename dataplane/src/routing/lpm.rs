@@ -1,8 +1,8 @@
 //! Longest prefix match (LPM), in a table built once.
 //!
 //! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
-//! (Asai and Ohara, SIGCOMM 2015). A node skips the bits that its prefixes share, so a search must check the prefix that
-//! it finds. If this does not match, the search tries the prefixes that cover it, longest first.
+//! (Asai and Ohara, SIGCOMM 2015). A node skips the bits that all its prefixes share, so a search may find a prefix
+//! that does not match the address. Then it tries the shorter prefixes that contain this prefix, longest first.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;

@@ -1,7 +1,7 @@
-//! Forwarding information base (FIB): the kernel's routing tables for search by workers.
+//! Forwarding information base (FIB): a copy of the kernel's routing tables, for look-ups by workers.
 //!
-//! An interface has one table (one for each VRF). A [`Fib`] never changes; workers replace it between two batches.
-//! Packets without a decision of the FIB go to the host.
+//! Each VRF has one table, which its interfaces use. A [`Fib`] never changes; workers replace it between two batches.
+//! Packets for which it has no decision go to the host.
 
 mod lpm;
 mod resolutions;

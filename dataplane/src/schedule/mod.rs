@@ -14,7 +14,8 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
-    /// Remaining deficit of the class (bytes times `weight`); `None` if the frames sent are not charged.
+    /// Remaining deficit of the class (bytes times `weight`); `None` if its frames are not charged, because it is
+    /// strict or alone.
     left: Option<i64>,
     weight: i64,
 }
@@ -25,8 +26,7 @@ impl Turn {
     }
 }
 
-/// Scheduler of a port's classes. Deficits are bytes multiplied by the largest weight, so that quanta are whole
-/// numbers.
+/// Scheduler, with deficits in bytes times the largest weight, so that quanta are whole numbers.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Scheduler {
@@ -54,7 +54,6 @@ impl Scheduler {
         }
     }
 
-    /// Chooses the class that sends next. A weighted class is not charged while no other class is eligible.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };

@@ -1,6 +1,6 @@
-//! Shaper: a token bucket. Credit is in bit-nanoseconds per second, so that nothing is rounded.
+//! Shaper: a token bucket. Credit is rate (bit/s) times time (ns), so that nothing is rounded.
 //!
-//! A busy stream may save more credit than an idle one, to catch up after its worker was late.
+//! A stream with waiting frames may save more credit than an idle one, to catch up after its worker stalled.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -8,9 +8,9 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// Maximum credit, in bytes, of a stream with waiting frames, whose worker may be late.
+    /// Maximum credit, in bytes, of a stream with waiting frames, to catch up after its worker stalled.
     pub(crate) late: Bytes,
-    /// Maximum credit, in bytes, of an idle stream; at most `late`.
+    /// Maximum credit, in bytes, of an idle stream. Values above `late` act as `late`.
     pub(crate) idle: Bytes,
 }
 

@@ -1,6 +1,6 @@
-//! Accounts of floods: the number of unsent copies of each flood, which counts once at its ingress until the last
-//! copy has left. Egress queues do not limit a class that is lossless at any port, so this module limits the copies
-//! in such classes.
+//! Accounts of floods: a flood counts once in its ingress queue until its last copy has left, so its account counts
+//! unsent copies. Classes that are lossless at any port usually have no limit at egress, so this module limits the
+//! copies in such classes.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
@@ -8,7 +8,7 @@ use crate::queue::NONE;
 
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Number of unsent copies of each flood. A free entry holds the index of the next free entry.
+    /// Number of unsent copies of each flood; in a free entry, index of the next one.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,
@@ -30,8 +30,8 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Opens a flood's account. Returns its number, and how many copies may be made; the other copies must
-    /// [leave](Accounts::leave) at once.
+    /// Opens the account of a flood to `copies` ports. Returns its number, and how many copies may be made. The caller
+    /// must call [`leave`](Accounts::leave) for each copy that it does not make.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];

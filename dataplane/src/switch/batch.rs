@@ -1,4 +1,5 @@
-//! Interface of a switch to its [driver](crate::driver), which changes a switch only in a [`Batch`], at one instant.
+//! Interface of a switch to its [driver](crate::driver). A driver changes its switch only by the calls of a [`Batch`],
+//! which all have the same time.
 //!
 //! Decisions and their order are independent of batches ([`super::run`]).
 
@@ -10,7 +11,7 @@ use super::run::Run;
 use crate::forward::MemberState;
 use crate::frame::{Frame, FrameStore};
 
-/// A driver's access to its switch, at one instant.
+/// A driver's access to its switch, for calls with the same time.
 #[derive(Debug)]
 pub struct Batch<'switch> {
     pub(super) switch: &'switch mut Switch,
@@ -33,7 +34,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Counts the frames whose counts are deferred; the batch remains open.
+    /// Ends the current run (frames counted together) by counting its frames; the batch remains open.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -46,8 +47,8 @@ impl Batch<'_> {
         self.switch.receive(port, frame, store);
     }
 
-    /// Forwards the next frame, and its micro-flow behind it. Returns false if no frame can move before
-    /// [`Switch::next_deadline`].
+    /// Forwards the next frame, and the frames with the same header behind it (its micro-flow). Returns false if no
+    /// frame can move before [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         !self.switch.pipeline_rests() && self.switch.forward(store)
@@ -66,8 +67,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns the next due pause or rate frame of `port`. Drivers must send these frames at all ports where they are
-    /// [due](Switch::announcements_due) before any data.
+    /// Returns the next pause or rate frame that `port` must send. Before any data, drivers must send these frames at
+    /// all ports where they are [due](Switch::announcements_due).
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -125,7 +126,8 @@ impl Batch<'_> {
         self.switch.set_policy(swap)
     }
 
-    /// Schedules XON for every class that this switch pauses at a peer, before a stop.
+    /// Schedules XON for every class that this worker pauses at its peers, and ends requested rates, before the worker
+    /// stops.
     pub fn release_peers(&mut self) {
         self.switch.release_peers();
     }

@@ -1,8 +1,8 @@
-//! Samples of TCP and UDP checksums, which reveal hosts that leave checksums unfinished (checksum offload behind
-//! virtual devices).
+//! Samples of TCP and UDP checksums. They reveal hosts that send unfinished checksums (the sum of the pseudo-header
+//! only), as with checksum offload behind virtual devices.
 //!
-//! Each second, every port examines at most [`FRAMES`] frames, until one checksum is finished. A finished checksum
-//! looks unfinished once in 65,536 times, so only several in a short series count.
+//! Each second, every port examines at most [`FRAMES`] frames, and none after the first frame with a finished checksum.
+//! A finished checksum looks unfinished once in 65,536 times, so only several unfinished ones in a short series count.
 
 use xoff_flow_control::counters::PortCounters;
 use xoff_wire::checksum;
@@ -13,10 +13,10 @@ use super::Switch;
 
 const EVERY: Nanos = Nanos::from_secs(1);
 const FRAMES: u8 = 16;
-/// Points that an unfinished checksum adds to the port's suspicion score. A finished checksum removes one point.
+/// Points that an unfinished checksum adds to `suspicion`, a score of the port. A finished checksum removes one point.
 const STEP: u8 = 40;
-/// Suspicion score above which a port's unfinished checksums are counted: after three, with fewer than 40 finished ones between
-/// them.
+/// Score above which unfinished checksums are counted. The third one exceeds it if the port examined fewer than 40
+/// finished ones since the first.
 const CERTAIN: u8 = 2 * STEP;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +47,8 @@ impl ChecksumProbe {
 }
 
 impl Switch {
-    /// Lets this worker's ports examine checksums again, once a second if frames arrive. Ends micro-flows, because only their
-    /// first frames are parsed.
+    /// Once a second, lets this worker's ports examine checksums again. Also ends micro-flows, of which only the first
+    /// frame is parsed and examined.
     #[inline]
     pub(super) fn open_checksum_probes(&mut self) {
         if self.now >= self.next_checksum_probe {
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(
             send(0, 100, TCP, 0x1234),
             (1, 0),
-            "examination must end with the first finished checksum of a second"
+            "each second, the first finished checksum must end the examination"
         );
         assert_eq!(
             send(2, 3, TCP, 0x142f),
@@ -120,7 +120,7 @@ mod tests {
             (5, 2),
             "a packet without TCP or UDP checksum must not be examined"
         );
-        assert_eq!(send(8, 100, TCP, 0x142f), (21, 18), "16 frames of a second must be examined");
+        assert_eq!(send(8, 100, TCP, 0x142f), (21, 18), "16 frames per second must be examined");
         for second in (10..300).step_by(2) {
             send(second, 2, TCP, 0x1234);
         }

@@ -1,7 +1,8 @@
 //! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
 //!
-//! A flow list is also a valid PFC frame. It pauses its whole class if its flows cannot be paused singly: the flow
-//! table is full, frames of unknown flows are queued, or queues are VOQs.
+//! A flow list names flows of a class to pause or resume, in the padding of a PFC frame. It pauses the whole class if
+//! this switch cannot pause the flows singly: the flow table is full, frames of unknown flows are queued, or the class
+//! has no nested queues.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -57,8 +58,8 @@ impl Switch {
         }
     }
 
-    /// Obeys a flow list in a PFC frame, if `port` accepts lists. Flows that cannot be paused singly pause their class.
-    /// Returns whether there was a list.
+    /// Obeys the list of flows to pause or resume in a PFC frame, if `port` accepts lists. Pauses the whole class if it
+    /// cannot pause the flows singly. Returns whether it obeyed a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,

@@ -16,7 +16,8 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a frame of the host by `site`, and counts it at `port`: the routed port or, for a VLAN, any port of this worker.
+    /// Sends a frame of the host by the routed port or VLAN `site`. Counts it at `port`: the routed port, or any port
+    /// of this worker for a VLAN.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }

@@ -1,7 +1,8 @@
 //! Steps of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
 //! [release](Switch::release).
 //!
-//! Consecutive similar frames are counted together, as a run ([`super::run`]), if all their effects apply to the whole run.
+//! Consecutive frames with the same ports and class are counted together, as a run ([`super::run`]), if counting them
+//! singly would have the same effects.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;

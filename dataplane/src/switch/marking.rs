@@ -11,8 +11,8 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Sets the ECN mark of a leaving frame if its queue, which must still count the frame, is congested. Returns
-    /// whether it marked the frame.
+    /// Sets the ECN mark of a leaving frame if its egress queue is congested. Returns whether it did. Call it before
+    /// the frame leaves the queue's count.
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);

@@ -1,7 +1,7 @@
-//! Micro-flows: consecutive frames with identical headers, which get class and egress of the first frame.
+//! Micro-flows: consecutive frames of a port with equal MAC addresses, tags, EtherType and (in IP packets) DSCP.
 //!
-//! Addresses, tags, EtherType, and the DSCP of an IP packet must be equal. Only frames at the same instant share
-//! the egress, and only while the bridge does not change.
+//! All get the class of the first frame. Frames forwarded at the same instant also get its egress, unless the bridge
+//! changes between them.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;

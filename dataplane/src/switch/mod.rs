@@ -163,7 +163,7 @@ impl Switch {
         switch
     }
 
-    /// Returns the buffer, which counts queued frames and bytes.
+    /// Returns the counts of queued frames and bytes.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.buffer

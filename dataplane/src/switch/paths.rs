@@ -1,8 +1,8 @@
 //! Choice of the group member by which a frame leaves ([`crate::forward::WeightedPaths`]).
 //!
-//! In a group that spreads by flow, a frame waits until its flow's member has queue space. In other groups, frames avoid members
-//! that are full or closed (by link loss or the watchdog) if possible, and a waiting frame chooses again. Queue lengths known of
-//! another worker lack frames on their way to it.
+//! In a group that spreads by flow, a frame waits until its flow's member has queue space. In other groups, frames
+//! avoid members that are full or closed (by link loss or the watchdog) if possible, and a waiting frame chooses again.
+//! The known lengths of another worker's queues exclude frames on their way to that worker.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::PathHash;
@@ -236,8 +236,8 @@ impl Switch {
         }
     }
 
-    /// Returns the frame's port; if it is closed, the open member of its group with the shortest queue. Frames spread
-    /// by flow, copies of floods, and host frames keep their port.
+    /// Returns the frame's egress port or, if that is closed (no link, or a pause storm), the open member of its group
+    /// with the shortest queue. Frames spread by flow, copies of floods, and host frames keep a closed port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {

@@ -1,8 +1,9 @@
 //! Limits for floods to a port at a standstill, whose peer pauses a class nearly all the time ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left, so one such port could pause all senders. Hence its floods may
-//! fill only 1 / [`PARTS`] of their ingress queue's XON threshold and, if the policy uses egress lengths, of the egress XON
-//! threshold. Each sample drops queued floods beyond these limits; further floods are not queued ([`DropReason::FloodPaused`]).
+//! A flood counts in its ingress queue until its last copy has left, so one such port could pause all senders. Hence
+//! floods to it may use only 1 / [`PARTS`] of the space below the ingress queue's XON threshold. Under policies that
+//! use egress lengths, the same holds for the egress queue. Each sample drops queued floods beyond these limits;
+//! further floods are not queued ([`DropReason::FloodPaused`]).
 //!
 //! * All floods of the ingress port count, even to unpaused ports, because the switch does not record where copies of a flood
 //!   remain.
@@ -104,8 +105,8 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Samples which classes of the port are paused, to find those at a standstill. Must precede the end of expired pauses,
-    /// because a sample covers the time until now.
+    /// Samples which classes the peer of `port` pauses, to find those paused nearly all the time. Call it before
+    /// expired pauses are ended, because a sample covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {

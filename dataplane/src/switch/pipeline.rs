@@ -43,7 +43,8 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Pipeline time from which the next frame may enter, rounded down to ns; `owed` / `rate` is the fraction cut off.
+    /// Time from which the next frame may enter, by the pipeline's clock, which stops during a halt. Rounded down to
+    /// ns; the rest is `owed` / `rate`.
     free_at: Nanos,
     owed: u64,
     /// True from a halt by a full queue until an event that may free space.

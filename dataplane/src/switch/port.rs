@@ -79,7 +79,8 @@ pub(super) struct Peer {
     /// Classes that a flow list pauses as a whole, because the listed flows could not be paused singly.
     pub(super) paused_for_flows: ClassSet,
     pub(super) requested_rates: RequestedRates,
-    /// For each paused class, the classes whose policies demand the pause.
+    /// For each class that this switch pauses at the peer, the classes whose policies demand the pause: a policy may
+    /// also pause other classes.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) response: Box<Response>,
     pub(super) watchdog: Box<Watchdog>,
@@ -278,8 +279,6 @@ impl Egress {
         self.committed -= load.on_line();
     }
 
-    /// Returns when rate limits let the port's next frame leave; `None` if the frame must first wait for the driver
-    /// to complete others.
     pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
         if self.is_fully_committed() {
             return None;

@@ -33,9 +33,9 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares new settings for a worker with `slots` slots. The following must not change: number of ports, accounting,
-    /// pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of the
-    /// forwarding database; at ports with frames, also the maximum frame length.
+    /// Prepares new settings for a worker with `slots` slots. The number of ports, kinds of queues, flow-control mode
+    /// and capacity of the forwarding database must not change. Neither must `accounting`, `pipeline`, `when_full`,
+    /// `shadows` and `qcn`. The maximum frame length may change only at ports without frames.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));

@@ -75,7 +75,7 @@ impl Switch {
         self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
     }
 
-    /// Undoes the count of the frame's refused source address, because the frame's retry counts it again.
+    /// Takes back that the frame's source address was counted as not learned: the frame's retry counts it again.
     pub(super) fn count_refusal_later(&mut self, frame: &Frame) {
         let ingress = self.nodes.meta(frame).ingress;
         let is_bridged = !self.routed.contains(ingress);

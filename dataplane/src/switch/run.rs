@@ -1,8 +1,8 @@
-//! Runs: consecutive frames of the same step, ports and class, counted together.
+//! Runs: consecutive frames with the same [step](RunStep), ports and class, counted together.
 //!
 //! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which no
 //! limit or threshold is reached and no policy acts. Frames within this margin are counted together when the run ends,
-//! at the latest with its [`super::Batch`]. Code that reads or changes counts must end the run first.
+//! at the latest when the [`super::Batch`] ends. Code that reads or changes counts must end the run first.
 
 use xoff_flow_control::buffer::{Load, Margin};
 use xoff_flow_control::policy::Event;
@@ -64,7 +64,7 @@ impl Run {
 }
 
 impl Switch {
-    /// Adds a frame to the open run (frames counted together). Returns false if it cannot join; the caller must then count it.
+    /// Adds a frame to the open run. Returns false if it cannot join; the caller must then count it.
     #[inline]
     pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {
@@ -103,7 +103,7 @@ impl Switch {
                 self.count_received(ingress, class, load);
                 self.buffer
                     .enter_ingress(ingress, class, load)
-                    .expect("the buffer must accept the frames of a run, which are within its margin");
+                    .expect("the buffer must have room for frames within the run's computed margin");
             }
             RunStep::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
             RunStep::Release => {

@@ -51,8 +51,9 @@ impl Switch {
         next
     }
 
-    /// Returns the next deadline that does not depend on queued frames, at the same cost for any number of ports. It suffices for drivers
-    /// that [transmit](super::Batch::transmit) at the [active](Switch::egress_active) ports after every event.
+    /// Returns the next deadline that does not depend on queued frames. Takes the same time for any number of ports.
+    /// Drivers may call it instead of [`Switch::next_deadline`] if they [transmit](super::Batch::transmit) at the
+    /// [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {

@@ -6,7 +6,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
-/// Row of host a, three switches (with one more host at the first and the third), and host b.
+/// Row of three switches, with two hosts each at the first and the third.
 struct Chain {
     bed: Bed,
     switches: [NodeId; 3],

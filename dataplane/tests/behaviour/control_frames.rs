@@ -1,4 +1,4 @@
-//! Treatment of MAC control frames of tools and devices by a PFC port (`wire/data/control-frames.txt`).
+//! Reactions of a PFC port to MAC control frames as tools and devices send them (`wire/data/control-frames.txt`).
 
 use std::sync::Arc;
 

@@ -10,14 +10,14 @@ use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::watchdog::ring;
 use crate::{C3, resume, stop};
 
-/// XOFF threshold of GFC. Rate steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB of queue, and end at 60, 150,
-/// 195, 217.5, 228.75 and 234.375 KB.
+/// XOFF threshold of policy GFC. As the queue grows, the requested rate falls in steps at 120, 180, 210, 225, 232.5 and
+/// 236.25 KB. As it shrinks, the rate rises again at 60, 150, 195, 217.5, 228.75 and 234.375 KB.
 const XOFF: Bytes = Bytes(240_000);
 const SLOW: BitRate = BitRate::from_mbps(300);
 /// Maximum time until a requested rate arrives: the rest of a frame on the wire, the rate frame, and the cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
-/// Chain of host a, switch `near`, switch `far`, and host b, which has a slow line. Host a obeys requested rates.
+/// Chain of host a, switches `near` and `far`, and host b, whose line is slow. Host a obeys requested rates.
 struct GfcChain {
     bed: Bed,
     near: NodeId,

@@ -263,7 +263,7 @@ fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
-/// Frames queued before OFC became the policy have no flow number, so a flow list pauses their class.
+/// Frames queued before the class got policy OFC have no flow number, so a pause of any flow pauses the whole class.
 #[test] // proves: ofc
 fn frames_without_flow_number_wait_while_a_flow_is_paused() {
     let mut plan = plan::switch(&[LINK; 2]);

@@ -12,7 +12,8 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Shortest and longest duration of the 256 samples after which a paused port counts as long paused.
+/// Shortest and longest duration of the 256 samples after which a paused port is at a standstill (paused nearly all the
+/// time).
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
@@ -65,7 +66,7 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Sends floods until ports 2 and up, paused for ever, count as long paused. Then hosts 0 and 1 exchange 300 Mb/s and
+/// Sends floods, and pauses ports 2 and up until they are at a standstill. Then hosts 0 and 1 exchange 300 Mb/s and
 /// flood 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;
@@ -185,7 +186,8 @@ fn frames_behind_floods_continue_once_port_is_long_paused() {
     star.run_to_rest();
 }
 
-/// Returns how many of `frames` floods, of 1000 bytes each, did not reach long paused port 2, if XON is at `xon` bytes.
+/// Sends `frames` floods of 1000 bytes while port 2 is at a standstill; XON is at `xon` bytes. Returns how many port 2
+/// dropped.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));

@@ -217,8 +217,8 @@ fn shadow_policies_count_pauses_but_send_none() {
     assert!(wanted_by_capfc > 0, "the CaPFC shadow policy counted no pause");
 }
 
-/// Counts of a policy's requests: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes,
-/// lowest rate.
+/// Counts of a policy's requests: XOFFs, paused ns, pauses of flows, flows in these pauses, resumes of flows, rate
+/// changes, lowest rate.
 type Wanted = [u64; 7];
 
 fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
@@ -241,8 +241,8 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Returns the requests of the acting policy and of each shadow policy, by port. Peers ignore them, so that all runs
-/// have identical frames.
+/// Returns the requests of policy `acting`, and those of each shadow policy (only counted), by port. Peers ignore all
+/// requests, so frames are the same under every policy.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -334,8 +334,8 @@ fn loss_is_blamed_on_shadow_policy_that_requested_no_xoff() {
     assert!(first > 0);
 }
 
-/// Senders in lockstep always tie, and the CaPFC paper does not define which of two ports with equal arrivals is
-/// blamed.
+/// The senders send in lockstep, so arrivals at all ports are equal. The CaPFC paper does not define which of such
+/// ports is blamed and paused.
 #[test]
 fn capfc_stop_max_blames_ports_by_number_when_arrivals_tie() {
     let mut plan = plan::switch(&[LINK; 8]);

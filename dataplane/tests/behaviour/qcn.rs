@@ -197,8 +197,9 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 
 /// Section IV-A of the QCN paper: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// A CNM lowers, and a byte cycle raises, both flows' rates by the same factor; time cycles and R_AI steps raise the faster f6
-/// by a smaller factor. f1 falls from 300 Mb/s to its fair share, 250 Mb/s, so f6 keeps at most 690 x 250 / 300 = 575 Mb/s.
+/// f1 starts at 300 Mb/s, f6 at 690 Mb/s. CNMs lower, and byte cycles of the sender's rate limiter raise, both rates by
+/// the same factor. Its time cycles and constant steps (R_AI) raise the faster f6 by a smaller factor. So when f1 falls
+/// to its fair share, 250 Mb/s, f6 has at most 690 x 250 / 300 = 575 Mb/s.
 #[test] // proves: qcn
 fn qcn_arrival_sampling_slows_victim_at_shared_ingress() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);

@@ -62,8 +62,8 @@ fn idle_port_sends_at_most_commit_limit_at_once() {
     let mut line =
         SlowedLine::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
     let id = line.start(400);
-    // In 200 us a paced port sends at most 8 frames: five by the commit limit, one that starts at zero credit, and two
-    // at the line rate. Unpaced, it would send 16.
+    // In 200 us a paced port sends at most 8 frames: five from credit saved while idle (limit `commit`), one that
+    // starts at zero credit, and two at 100 Mb/s. Unpaced, it would send 16.
     let expected = 6..=8;
     let idle = line.sent_at_once(Nanos::from_micros(200));
     assert!(expected.contains(&idle), "{idle} frames sent at once after an idle time");
@@ -77,7 +77,7 @@ fn idle_port_sends_at_most_commit_limit_at_once() {
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
-/// Returns how long a switch that runs only once in 2 ms transmits, relative to transmission at 200 Mb/s.
+/// Returns by what factor transmission lasts longer than at 200 Mb/s if the switch runs only once in 2 ms.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
@@ -106,7 +106,7 @@ fn port_burst_lets_stalled_switch_reach_line_rate() {
     assert!(half >= 1.8, "{half}");
 }
 
-/// Returns how long a switch transmits if senders obey pauses 500 us late, relative to transmission at line rate.
+/// Returns by what factor transmission lasts longer than at line rate if senders obey pauses 500 us late.
 fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     const LATE: Nanos = Nanos::from_micros(500);
     let late = Link { peer_response: LATE, ..LINK };

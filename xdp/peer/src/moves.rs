@@ -8,7 +8,7 @@ impl Ports {
         self.reap(to);
         let room = self.ports[to].tx.nb_free(BATCH_U32) as usize;
         let batch = &mut self.batch[..room.min(BATCH)];
-        // SAFETY: the batch's old descriptors are in other rings; the new ones leave the RX ring.
+        // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
         let received = unsafe { self.ports[from].rx.consume(batch) };
         self.ports[from].receiving -= received;
         // SAFETY: the descriptors have just left the RX ring, and are nowhere else.
@@ -21,7 +21,7 @@ impl Ports {
 
     pub fn send_again(&mut self, port: usize) -> Result<(), BenchError> {
         let to = &mut self.ports[port];
-        // SAFETY: the batch's old descriptors are in other rings; the new ones leave the completion ring.
+        // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
         let back = unsafe { to.completion.consume(&mut self.batch) };
         for chunk in &mut self.batch[..back] {
             *chunk = self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize];

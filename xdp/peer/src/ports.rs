@@ -176,7 +176,7 @@ impl Ports {
     }
 
     pub fn reap(&mut self, port: usize) -> usize {
-        // SAFETY: the batch's old descriptors are in other rings; the new ones leave the completion ring.
+        // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
         let back = unsafe { self.ports[port].completion.consume(&mut self.batch) };
         self.free.extend_from_slice(&self.batch[..back]);
         back
@@ -233,7 +233,7 @@ fn socket(config: SocketConfig, umem: &Umem, interface: &Interface) -> Result<Ri
             opened => return opened,
         }
     }
-    // SAFETY: `config` inhibits program loading, as `new` requires.
+    // SAFETY: as above.
     unsafe { Socket::new(config, umem, interface, 0) }
 }
 
@@ -244,7 +244,7 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
 pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
-/// Raises the number of frames that the kernel may send in one system call (Linux 6.17). Older kernels always send 32.
+/// Raises the number of frames that the kernel may send in one system call (Linux 6.17).
 fn raise_budget(socket: RawFd, frames: u32) {
     let len = u32::try_from(size_of::<u32>()).expect("an integer exceeds 4 GiB");
     // SAFETY: `frames` is readable, and has the given size. An error costs only speed, so it is ignored.

@@ -87,7 +87,7 @@ impl RxRing for Rx {
     #[allow(clippy::cast_possible_truncation)] // at most a batch
     fn available(&mut self) -> u32 {
         if self.released == self.received {
-            // SAFETY: all old descriptors of the batch were released; the new ones leave the RX ring.
+            // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were released.
             self.received = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.released = 0;
         }
@@ -174,7 +174,7 @@ impl TxRing for Tx {
         self.queue.borrow().needs_wakeup()
     }
 
-    /// Makes the kernel send. Returns `Kick::Done` or an unexpected error, because `xsk-rs` reports no other results.
+    /// Returns `Kick::Done` or an unexpected error, because `xsk-rs` reports no other results.
     #[inline]
     fn kick(&mut self) -> Kick {
         match self.queue.get_mut().wakeup() {
@@ -201,7 +201,7 @@ impl CompletionRing for Completion {
     fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
         let mut all = 0;
         loop {
-            // SAFETY: the batch's old descriptors are in other rings; the new ones leave the completion ring.
+            // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
             let n = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.batch[..n].iter().for_each(|chunk| each(slot(chunk.addr())));
             all += n as u32;

@@ -230,8 +230,8 @@ fn flood_waits_only_if_copies_fit_for_no_choice_of_member() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // Pool bytes beyond reserves of 300: 237 for the second member's frame, 1,020 for port 1, and 308 for each of two flood copies (at
-    // port 1 and at the first member).
+    // Pool bytes, beyond a reserve of 300 in each queue: 537 - 300 for the second member's frame, 1,320 - 300 for port
+    // 1, and 608 - 300 for each of two flood copies (at port 1 and at the first member).
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);

@@ -84,7 +84,7 @@ fn of_router(to: MacAddr) -> Vec<u8> {
     frame
 }
 
-/// Milliseconds of pause after which a port certainly counts as long paused.
+/// Milliseconds of pause after which a port is certainly at a standstill.
 const ROUNDS: u64 = 600;
 
 fn bring_v4_to_a_standstill(bench: &mut RouterBench, mut every_ms: impl FnMut(&mut RouterBench)) {
