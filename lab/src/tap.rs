@@ -21,7 +21,7 @@ const OVERHEAD: u16 = 24;
 const LEAST: u16 = 84;
 /// Minimum depth of the shaper's token bucket in bytes: two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;
-/// Maximum bytes in the shaper's queue, more than QEMU sends ahead with its option `sndbuf`.
+/// Maximum bytes in the shaper's queue: more than QEMU, limited by `sndbuf`, has in the TAP device.
 const WAITING_MAX: u32 = 10_000_000;
 
 const OURS: u16 = 0x786f;

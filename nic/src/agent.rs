@@ -407,7 +407,7 @@ impl Agent {
         if !events.opened.is_empty() {
             tracing::warn!(
                 classes = %list(events.opened),
-                "guard reopened overdue queues: the agent was not scheduled"
+                "the guard process started classes whose pause was over: the agent did not run in time"
             );
             self.egress.opened(events.opened);
             let again = ClassSet(events.opened.0 & self.controller.stopped().0);
@@ -435,8 +435,8 @@ impl Agent {
         let response = self.view.response.needed();
         if response > self.logged_response {
             tracing::warn!(
-                "this host took {} to stop; the agent assumes that the switch's port allows only {}: give that port \
-                 `peer_response = \"{}\"`, or it may drop frames of this host",
+                "this host took {} to obey a pause; the agent assumes that the switch's port allows only {}: give that port \
+                 `peer_response = \"{}\"`, or the switch may drop frames of this host",
                 text(response),
                 text(self.logged_response),
                 text(response)

@@ -1,5 +1,5 @@
-//! Arrival times of frames: kernel timestamps converted to the agent's clock. Kernel timestamps are of the wall clock, which may jump, so
-//! no frame counts as older than its predecessor, or than the last read that found no frame.
+//! Arrival times of frames: kernel timestamps converted to the agent's clock. Kernel timestamps are of the wall clock, which may jump. So
+//! no arrival time precedes that of the previous frame, or the last read that found no frame.
 
 use xoff_wire::units::Nanos;
 

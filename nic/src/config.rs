@@ -85,14 +85,12 @@ pub struct NicSettings {
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
-    /// Use of LLDP and DCBX.
     pub dcbx: Dcbx,
     /// Settings of the QCN reaction point of each class; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     pub obey_rates: bool,
     /// Bytes in a UDP socket's receive queue at which the host pauses the switch; `None`: never.
     pub pause_above: Option<Bytes>,
-    /// Duration of each pause that the host sends.
     pub pause_time: Quanta,
     pub peer_response: Option<Nanos>,
     pub real_time: bool,

@@ -80,7 +80,7 @@ impl PauseController {
         }
     }
 
-    /// Processes a MAC control frame or CNM that arrived at `now`, perhaps before the frame of the previous call. Returns the classes that
+    /// Processes a MAC control frame or CNM. Its arrival time `now` may precede the times given to other methods. Returns the classes that
     /// the frame paused.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;

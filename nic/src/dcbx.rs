@@ -204,7 +204,7 @@ impl LldpHost {
     }
 
     /// Applies `change` to the port's LLDP state. If `change` returns `(_, true)`, neighbors' announcements have changed: compares them
-    /// with the settings, and publishes the announcement to follow. Logs after unlocking.
+    /// with the settings, and publishes the one that a willing host obeys. Logs after unlocking.
     fn update<T>(
         &mut self,
         now: Nanos,
@@ -224,7 +224,7 @@ impl LldpHost {
         if let Some(reason) = reason.filter(|_| self.lines.is_allowed(now)) {
             tracing::warn!(
                 event = "dcbx-ambiguous",
-                "{reason}; this host follows none of them: turn DCBX off at all but one"
+                "{reason}; this host takes the classes of none of them: turn DCBX off at all but one neighbor"
             );
         }
         result

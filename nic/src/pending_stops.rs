@@ -5,8 +5,8 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival time, by class, of the first XOFF that no stop has followed. For a stopped class: of the first XOFF in the last batch of
-    /// frames, which begins a response time if the guard opens the class.
+    /// Arrival time, by class, of the first XOFF that no stop has followed. For a stopped class: of the first XOFF in its last batch of
+    /// frames. If the guard process starts that class, the response time begins there.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,

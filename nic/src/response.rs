@@ -8,7 +8,8 @@ const WINDOW: usize = 1_000;
 const STEP: Nanos = Nanos::from_micros(10);
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// Pause duration close to transports' timeouts: half of RoCE's 67 ms (timeout 14: 4.096 us x 2^14), a sixth of TCP's 200 ms.
+/// Pause duration from which the agent warns of transports' timeouts: half of RoCE's 67 ms (timeout 14: 4.096 us x 2^14), a sixth of TCP's
+/// 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
 #[derive(Debug)]
@@ -59,8 +60,8 @@ impl Response {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch needs: the sum of the longest of the last 1,000 responses (the switch may drop a single
-    /// late frame) and the time in which the device sends its queued bytes. `None` after fewer than 100 pauses.
+    /// Returns the `peer_response` that the switch needs, or `None` after fewer than 100 pauses. It is the longest of the last 1,000
+    /// response times, plus the time in which the device sends its queued bytes.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())

@@ -29,8 +29,8 @@ const FRAME_MAX: usize = 256;
 /// Maximum number of frames per read, so that a flood does not occupy the real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
-/// Bytes that the receiver adds after the addresses of a tagged MAC control frame: TPID, tag (zeros, because every tag makes MAC control
-/// invalid), EtherType 0x8808.
+/// Bytes after the addresses of a tagged MAC control frame, which replace the tag that the kernel removed: TPID, zeros (any tag makes MAC
+/// control invalid), EtherType 0x8808.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 const TAG_AT: usize = 12;
 

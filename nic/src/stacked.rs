@@ -69,7 +69,7 @@ impl Stacked {
         let at = match (below.is_empty(), kind) {
             (false, _) if is_deaf => format!("run the agent at {}", below.join(", ")),
             (false, _) => format!("run an agent at each of {}", below.join(", ")),
-            (true, "bridge" | "bond" | "team") => format!("run the agent at the links that join {device}"),
+            (true, "bridge" | "bond" | "team") => format!("run the agent at the member links of {device}"),
             (true, _) if listed.is_below_elsewhere => {
                 format!("run the agent at the device below {device}, in its own network namespace")
             }
@@ -168,7 +168,7 @@ mod tests {
         };
         deaf("mv0", ": run the agent at eth0");
         deaf("br0", ": run the agent at v0, v1");
-        deaf("br1", ": run the agent at the links that join br1");
+        deaf("br1", ": run the agent at the member links of br1");
         deaf("bond0.5", ": run the agent at e1");
         deaf("mv9", ": run the agent at the device below mv9, in its own network namespace");
         let Some(Stacked::Joined(text)) = Stacked::among(&links, "bond0") else { panic!("no bond") };

@@ -39,7 +39,6 @@ pub fn select(all: impl IntoIterator<Item = &'static Case>, only: &[String]) -> 
     all.into_iter().filter(|case| only.is_empty() || matches(case)).collect()
 }
 
-/// Gives the calling thread, which polls the ports, real-time priority.
 pub fn use_real_time() -> io::Result<()> {
     xoff_xdp::host::run_in_real_time(PRIORITY)
 }
@@ -82,7 +81,7 @@ pub fn examine(
     })
 }
 
-/// Replaces the verdict "fail" by "cannot tell", if the case `relies` on an ability whose basic case has failed.
+/// Replaces the verdict "fail" by "cannot tell", if the case `relies` on an ability and a basic case that examines this ability has failed.
 fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport], relies: impl Fn(Ability) -> bool) {
     if report.verdict != Verdict::Fail || BASIC.iter().any(|(basic, _)| *basic == report.id) {
         return;

@@ -82,7 +82,6 @@ impl Judgement {
         }
     }
 
-    /// Returns true if a stall of the device can explain the failure.
     #[must_use]
     pub fn may_be_stall(&self) -> bool {
         self.failures.is_empty() && self.verdict() == Verdict::Fail

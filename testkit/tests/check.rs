@@ -98,7 +98,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // Because of the policy's wrong margin, the switch skips these events in large batches.
+            // By its wrong `margin`, the policy asks the switch to skip these events in large batches, although it needs them.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     xoff::main_with(OwnPolicy::new("equal shares", EqualShares::read))
 }
 
-/// Settings `[policy.custom]`: the bytes of an egress queue that its ingress ports share equally.
+/// Settings `[policy.custom]`. `backlog`: limit of an egress queue in bytes, divided equally among the ingress ports of its frames.
 #[derive(Debug)]
 struct EqualShares {
     backlog: Bytes,

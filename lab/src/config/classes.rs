@@ -1,4 +1,4 @@
-//! Classes and maps that a host's agent takes from the switch port at its link.
+//! Lossless classes, and maps from PCP or DSCP to class, that a host's agent takes from the switch port at its link.
 
 use std::path::Path;
 
@@ -25,8 +25,8 @@ impl Network {
         at_agents.chain(at_lines).collect()
     }
 
-    /// Returns a host's agent arguments. Settings that neither host nor agent file gives are those of the
-    /// switch port.
+    /// Returns the arguments of the agent (`xoff nic`) at a host's interface. Settings missing in the lab's file and the agent's file come
+    /// from the switch port.
     #[must_use]
     pub fn agent_arguments(&self, host: &Host, interface: usize) -> Vec<(String, String)> {
         let own = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);

@@ -230,7 +230,7 @@ fn node_name(value: &Value<'_>) -> Parsed<String> {
     let name = value.as_str().filter(|name| device(name) && *name != "localhost");
     name.map(str::to_owned).ok_or_else(|| {
         format!(
-            "a name of 1 to {NODE_LEN_MAX} letters, digits, '-' or '_' (also the device name of the port towards this node), except {}",
+            "a name of 1 to {NODE_LEN_MAX} letters, digits, '-' or '_' (a switch port linked to this node has the same name), except {}",
             OF_LINUX.join(", ")
         )
     })
@@ -309,7 +309,7 @@ fn ipv4(value: &Value<'_>) -> Parsed<Address<Ipv4Addr>> {
     let kind = match address {
         _ if address.is_multicast() => "a multicast address",
         _ if address.is_loopback() => "a loopback address",
-        _ if address.octets()[0] == 0 => "an address of 0.0.0.0/8, which means this network",
+        _ if address.octets()[0] == 0 => "an address of 0.0.0.0/8 (\"this network\" in RFC 791)",
         _ if address.is_broadcast() || is_last => "the broadcast address of its network",
         _ => return Ok((address, length)),
     };

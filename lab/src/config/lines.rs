@@ -9,7 +9,7 @@ use xoff_xdp::Share;
 use super::{End, Link, Network, SwitchNode};
 use crate::line::{Impairment, LineSettings};
 
-/// Minimum sum of delay and jitter for which a delay line has memory.
+/// Delay plus jitter that the memory of each delay line covers at least.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
 const CABLE_NANOS_PER_METRE: u64 = 5;
 

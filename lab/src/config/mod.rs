@@ -152,7 +152,7 @@ impl Network {
             ("switches", names(self) != names(running)),
             ("links", self.links != running.links || ports(self) != ports(running)),
             (
-                "classes and maps that agents or delay lines take from ports",
+                "lossless classes, PCP maps and DSCP maps that agents or delay lines take from switch ports",
                 same_nodes && self.shared_classes() != running.shared_classes(),
             ),
         ];
@@ -170,7 +170,6 @@ impl Network {
         Network::from_toml("the network without a file", START, START_NAME, machine)
     }
 
-    /// Returns the names of the nodes that can run programs: all except virtual machines.
     #[must_use]
     pub fn nodes_of_programs(&self) -> Vec<String> {
         let hosts = self.hosts.iter().filter(|host| !matches!(host.place, Place::Tap(_)));

@@ -8,7 +8,8 @@ use super::Network;
 /// Memory budgeted for an agent and its guard; 4.5 MiB were measured.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Setting to reduce if memory is missing. If the lab has delay lines, the error names `delay` instead, because it sets the cable lengths.
+/// Setting that memory errors may advise to reduce. In a lab with delay lines, they name `delay` instead, from which the lab computes
+/// `cable`.
 const CABLE: &str = "the default `cable` of each port";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

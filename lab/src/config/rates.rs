@@ -48,8 +48,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns rates for a starting switch: the line rates of the lab's file, for which its rings are sized, but sending rates that slowed
-    /// peers can receive.
+    /// Returns the rates with which a switch starts. Slowed links have the line rate of the lab's file, which sizes rings, but their
+    /// lowered sending rates.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();
@@ -71,8 +71,8 @@ impl Network {
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Limits the pause refresh interval at ports of slowed links to that of the running network `like`: until the peer knows the lower
-    /// speed, its quanta, and so its pauses, are shorter.
+    /// Limits the refresh interval of pauses at slowed links to that of the running network `like`. Until a peer knows the lower speed, it
+    /// counts shorter quanta, so its pauses end earlier.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

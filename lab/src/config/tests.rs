@@ -146,7 +146,7 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
     let classes = format!("{FIVE_LINES}[switch.defaults]\nlossless = [4]\n");
     assert_eq!(
         refused(&classes),
-        "a reload cannot change classes and maps that agents or delay lines take from ports"
+        "a reload cannot change lossless classes, PCP maps and DSCP maps that agents or delay lines take from switch ports"
     );
 }
 
@@ -160,8 +160,8 @@ fn delay_of_lab_link_sets_cable_length_of_both_its_ports() {
     )
     .unwrap();
     let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
-    // A cable's delay is half the sum of the delays of pauses and of frames: at host x only frames have a delay (`mac_control = false`), in
-    // link a-b only one direction.
+    // A cable's delay is half the sum of two delays: of the port's pauses, and of its peer's frames. At host x, pauses have no delay
+    // (`mac_control = false`); in link a-b, nothing from a has one.
     assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (1_250_000, 250_000, 250_000));
     assert_eq!(cable(1, 0), 35, "the cable is not the one that the port's key gives");
     let line = |link: usize| network.links[link].line.unwrap();
@@ -363,8 +363,8 @@ fn leaf_spine_lab_with_grouped_uplinks_is_accepted() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // Both labs are refused. Without `uplinks`, leaf 2 would return a frame of leaf 1 by its other group. With `uplinks`, it would
-    // send its own broadcasts by both groups.
+    // Both labs are refused, because leaf 2 has two port groups to the spines. Without `uplinks`, it would forward leaf 1's frames from one
+    // group to the other. With `uplinks`, it would send its host's broadcasts by both.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "leaf 2 broadcasts by both groups");
 }

@@ -107,7 +107,7 @@ impl Wiring {
             let (first, other) = (name(0), name(switch));
             problems.push(
                 Problem::warning(format!("no link connects switch {other:?} to switch {first:?}"))
-                    .at(heading(file.switches[switch].span), "not connected to the switches above")
+                    .at(heading(file.switches[switch].span), "not connected to any switch listed above it")
                     .help(format!("add a link: [[link]] with between = [{first:?}, {other:?}]")),
             );
         }

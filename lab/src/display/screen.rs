@@ -201,7 +201,7 @@ mod tests {
         line(&without_agent, &["h1", "eth0", "AGENT GONE OR SILENT"]);
         line(&without_agent, &["FAILED: the agent of host h1 does not answer"]);
         now.hosts[0].lost_namespace =
-            Some("the namespace of host h1 is gone, so its programs are away".into());
+            Some("the namespace of host h1 is gone, so new programs lack the lab's devices".into());
         let lost = text(&now, None);
         line(&lost, &["h1", "eth0", "NAMESPACE GONE"]);
         line(&lost, &["FAILED: the namespace of host h1 is gone, so", "start it again"]);

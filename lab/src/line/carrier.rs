@@ -67,8 +67,7 @@ impl Carrier {
         self.carries
     }
 
-    /// Sets each device of the line up or down like the node's device at the other end. With `is_down`, sets both
-    /// down.
+    /// Sets the line's device at each end up or down, like the device of the node at the line's other end. With `is_down`, sets both down.
     pub(super) fn follow(&mut self, is_down: bool) -> io::Result<()> {
         let mut has_link = [false; 2];
         for (node, has_link) in self.nodes.iter_mut().zip(&mut has_link) {

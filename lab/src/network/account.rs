@@ -383,7 +383,11 @@ mod tests {
             Promise::NotKept,
             "switch drops at a link that no command took down must break the promise"
         );
-        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "drops beyond the command's must break the promise");
+        assert_eq!(
+            at_down(2, 1, 4),
+            Promise::NotKept,
+            "a switch drop that no `xoff lab link` command caused must break the promise"
+        );
         let restarted = |lossless_lost| {
             promise(|network| {
                 let mut status = network.switches[0].clone();

@@ -121,8 +121,8 @@ fn refuse_routes(
     Ok(())
 }
 
-/// Returns the route with the shortest prefix that the kernel may prefer to the lab's route (`own`) for one of `addresses`, and that
-/// address.
+/// Finds routes that the kernel may prefer to the lab's route `own` for one of `addresses`. Returns the one with the shortest prefix, and
+/// the address.
 fn first_taking<'a>(
     routes: &'a [Route],
     own: Prefix,
@@ -131,7 +131,7 @@ fn first_taking<'a>(
     let specific = routes.iter().filter(|route| route.to.1 >= own.1);
     let taking = specific.filter_map(|route| {
         let taken = addresses.iter().filter(|address| contains(route.to, **address));
-        // Report another host's address before the host's own: frames to that host would be misdirected.
+        // Rather than `own`, report the address of another host: the route misdirects frames to that host.
         Some((route, taken.max_by_key(|address| **address != own.0)?))
     });
     taking.min_by_key(|(route, _)| route.to.1)

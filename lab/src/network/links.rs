@@ -58,8 +58,8 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped at all its ports because a link was down: a drop is counted at the frame's
-    /// ingress port.
+    /// Lossless frames that the switch at each end dropped with reason `link_down`. Sum over its ports, because a drop counts at the
+    /// frame's ingress port.
     pub link_down: [u64; 2],
     pub line: u64,
 }

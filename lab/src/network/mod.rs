@@ -104,7 +104,7 @@ pub enum NetworkError {
     #[error("lab {lab} has no link {link:?}")]
     #[diagnostic(help("links of this lab: {links}; for a node with a single link, give the node's name"))]
     NoLink { lab: String, link: String, links: String },
-    #[error("{link:?} may be several links of lab {lab}")]
+    #[error("{link:?} names several links of lab {lab}")]
     #[diagnostic(help("give one of {links}"))]
     AmbiguousLink { lab: String, link: String, links: String },
     #[error("cannot draw {file}: a drawing is always an SVG file")]

@@ -32,7 +32,7 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// Returns the environment variables for programs. `entrances` has the entrances of hosts, then of switches.
+/// Returns the environment variables for programs. `entrances`: namespace files of all hosts, then of all switches.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();

@@ -139,7 +139,7 @@ pub fn text(network: &NetworkStatus) -> String {
             ),
             RestartedPart::Host => writeln!(
                 text,
-                "{node} was restarted at {seconds:.1} s; ended: {}{}",
+                "{node} was restarted at {seconds:.1} s, which ended {}{}",
                 counted(restart.programs, "program", "programs"),
                 of_agent(restart)
             ),

@@ -144,8 +144,8 @@ impl RunningNetwork {
         let read = netlink(namespace, "read counters of ports", |kernel| {
             for _ in 0..READINGS {
                 for (id, name, device) in &ports {
-                    // Read the switch's counters before the device's: a frame that arrives between the two readings then enlarges the
-                    // difference.
+                    // Read the switch's counter before the device's: a frame that arrives in between then makes the difference too large,
+                    // never too small.
                     let received = signed(view.frames_received(*id));
                     let Some(link) = kernel.link(link_at(*device))? else { continue };
                     let reading = signed(Counters::of(&link).rx_packets) - received;
@@ -213,13 +213,13 @@ impl RunningNetwork {
     }
 }
 
-/// Describes this machine without limits on memory and devices, because the switch frees its own when it stops.
+/// Describes this machine without memory and network devices to check against: the old switch still holds its share.
 fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }
 
-/// Returns the frames that each port lost by a restart: those that the new switch [missed](RunningNetwork::missed) (`now`), minus those
-/// that the old switch missed (`earlier`) or received (`received`).
+/// Returns the frames that each port lost by a restart. The new switch [missed](RunningNetwork::missed) `now` frames; the old one had
+/// missed `earlier` of these, and received `received`.
 fn lost(
     earlier: &BTreeMap<String, i64>,
     received: &BTreeMap<String, u64>,

@@ -92,7 +92,7 @@ impl NetworkView {
                 format!("{} from {node}", quantity::rate(before.sending[end]))
             };
             Refusal::new(
-                format!("{why}; the link still carries {} and {}", sent(0), sent(1)),
+                format!("{why}; the link's rates stay {} and {}", sent(0), sent(1)),
                 "correct the lab's file, which `xoff lab link --speed` reads again",
             )
         };

@@ -48,7 +48,7 @@ pub struct Restart {
     pub queued: u64,
     /// Frames lost because no switch ran when they arrived.
     pub arrived_meanwhile: u64,
-    /// Frames that arrived while no switch ran, by port.
+    /// `arrived_meanwhile` by port.
     #[serde(default)]
     pub arrived_at: BTreeMap<String, u64>,
     pub programs: usize,
@@ -128,7 +128,6 @@ pub struct Description {
     pub entrances: BTreeMap<String, Entrance>,
     /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
-    /// Hosts whose namespace is gone or was replaced, each with the reason.
     #[serde(default)]
     pub lost_namespaces: BTreeMap<String, String>,
     pub links: Vec<LinkStatus>,
@@ -365,7 +364,7 @@ impl NetworkView {
         let loss = self.origins[host].as_ref()?.loss()?;
         let host = &self.network.hosts[host];
         Some(format!(
-            "the namespace of host {} ({}) {loss}, so new programs of the host are not at the lab's devices",
+            "the namespace of host {} ({}) {loss}, so new programs of this host lack the lab's devices",
             host.name,
             place(host)
         ))

@@ -216,7 +216,7 @@ fn deadlock_experiment_loses_no_frame() {
     });
 }
 
-/// Runs a QCN experiment under two policies; CNMs must come from the policy's congestion points: outputs or inputs.
+/// Runs a QCN experiment under two policies. CNMs must come from outputs under `qcn-egress`, from inputs under `qcn-ingress-occupancy`.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];

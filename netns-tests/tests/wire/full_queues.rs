@@ -91,7 +91,7 @@ fn ingress_count_excludes_forwarded_frames_if_so_configured() {
     bed.finish(switch);
 }
 
-/// The CaPFC paper calls this combination PFC_wstop.
+/// PFC with these two settings is a baseline of CaPFC's paper (PFC_wstop).
 #[test]
 fn accounting_until_forwarded_with_stop_when_full_is_lossless() {
     unstalled(|| {

@@ -145,8 +145,7 @@ fn cut_wire_of_port_group_loses_only_its_own_frames() {
                 port.name
             );
         }
-        // Count at the far switch, not at hosts: frames of the first run in the cut wire's driver leave after the repair, when its sinks
-        // have ended.
+        // Count at the far switch. After the repair, frames of the first run leave the cut wire's driver, but that run's sinks have ended.
         let to_hosts: u64 = far.ports[..2].iter().map(|port| port.classes[3].tx_frames).sum();
         let lost = 24 * FRAMES - to_hosts;
         let by_name = near.ports[3].classes[3].drops["link_down"];

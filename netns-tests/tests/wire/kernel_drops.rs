@@ -133,9 +133,10 @@ fn losslessness_is_broken_if_stall_loses_all_frames_of_class() {
 
 /// Number of frames of 276 bytes on the line that a stall must not lose: at 100 Mb/s, 25.2 ms of stall and 5 ms of burst are 377,500 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum number of frames without loss, with whole receive chunks: 31 above the promise, because a worker may keep 31 chunks to itself.
+/// Maximum number of frames without loss, if each takes one receive chunk. The ring has 31 chunks beyond `PROMISED`, because a worker
+/// refills it in batches of 32.
 const WHOLE: u32 = PROMISED + 31;
-/// Maximum number of frames without loss, with small receive chunks: another one for each 512 bytes of the promised frames.
+/// Maximum number of frames without loss, with small receive chunks: long frames take several, so the ring has one more per 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 #[test] // proves: memory, headroom
@@ -158,7 +159,7 @@ fn stalled_switch_loses_only_frames_beyond_receive_chunks() {
     }
 }
 
-/// When the stall begins, up to 31 chunks may be missing from the fill ring, which a worker refills in batches of 32.
+/// When the stall begins, up to 31 chunks may be missing from the fill ring (see `WHOLE`).
 #[test] // proves: memory, headroom
 fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     for before in [31, 32, 63] {
@@ -168,7 +169,7 @@ fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     }
 }
 
-/// A frame of 512 bytes takes one small chunk, a frame of 513 bytes two. The stall budget is for frames of 256 bytes on average (with FCS).
+/// The receive chunks suffice for frames of 256 bytes on average (with FCS), as in this test. A frame of 513 bytes takes two small chunks.
 #[test] // proves: memory, headroom
 fn switch_stalled_under_mixed_frame_lengths_loses_no_frame() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
@@ -180,7 +181,8 @@ fn switch_stalled_under_mixed_frame_lengths_loses_no_frame() {
     }
 }
 
-/// The reported stall excludes the worker's sleep: at most a quarter of the stall budget, or the time without frames if that is longer.
+/// The reported stall excludes the worker's sleep. A sleep lasts at most a quarter of the stall budget, or as long as the preceding time
+/// without frames.
 #[test]
 fn switch_reports_every_frame_lost_in_stall_after_traffic() {
     let bed = bed(2).build();

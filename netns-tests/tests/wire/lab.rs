@@ -220,7 +220,8 @@ fn lab_serves_web_page_and_reloads_its_switches() {
     succeed(&mut lab(&["down", "--lab", &named(name)]));
 }
 
-/// Senders ignore pauses, and DSCP 24 is lossless. The hosts' kernels also drop CNMs, and frames without an open socket.
+/// Senders ignore pauses, so the switch drops lossless frames (DSCP 24). `rx_dropped` counts h3's two frames of unknown EtherType, but no
+/// CNMs at h1 and h2.
 #[test]
 fn lab_run_exits_with_1_if_lossless_frames_were_lost() {
     let workspace = Workspace::new();

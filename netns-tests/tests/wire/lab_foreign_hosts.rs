@@ -33,7 +33,7 @@ fn lab_leaves_existing_namespace_and_process_unchanged() {
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
     let json = workspace.directory.path().join("status.json");
     let json = json.to_str().unwrap();
-    // `xoff lab exec gone` fails once the host's process is killed, because its namespace is gone.
+    // When the process of the host called `gone` is killed, its namespace ends, so `xoff lab exec gone` fails.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} &&
                   for try in $(seq 100); do xoff lab exec gone -- true || break; sleep 0.1; done &&

@@ -61,7 +61,7 @@ fn lab_down_kills_command_that_ignores_signals() {
     assert!(!is_up(&file));
 }
 
-/// At 1 Mb/s, the pause lasts half a minute.
+/// Host b pauses host a for half a minute (65,535 quanta at 1 Mb/s). Meanwhile, a's classifier is deleted.
 #[test] // proves: host-guard
 fn lab_fails_if_queues_of_an_agent_were_tampered_with() {
     let workspace = Workspace::new();

@@ -7,7 +7,7 @@ use xoff_netns_tests::{Bed, Config};
 
 use crate::bed;
 
-/// Code in the printed memory; the real size depends on the build.
+/// Bytes of program code that `xoff check` assumes; the real size depends on the build.
 const CODE: u64 = 15 << 20;
 
 fn printed_bytes(bed: &Bed, config: &Config) -> u64 {

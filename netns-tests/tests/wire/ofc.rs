@@ -6,7 +6,7 @@ use xoff_switch::control::status::{FlowStatus, Status};
 
 use crate::{PATIENT, bed};
 
-/// Settings with enough memory for the frames that arrive while a flow list is on its way.
+/// Settings with enough memory for the frames that arrive until the peer obeys a flow list (pause of single flows).
 const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
 
 fn ofc(config: Config, ofc_ports: &[usize]) -> Config {

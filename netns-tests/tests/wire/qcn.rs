@@ -166,8 +166,8 @@ fn wireshark_dissector_flags_malformed_cnms_and_flow_lists() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // Malformed flow lists: without the last byte; with a class vector that lacks the class, or has a second one; without flows; with a
-    // resume that enables the class.
+    // Malformed flow lists of class 3: one byte short; class-enable vector (byte 17) without class 3, or with class 4 too; no flows (byte
+    // 41); a resume (byte 38) whose vector enables class 3.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

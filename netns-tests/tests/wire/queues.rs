@@ -152,7 +152,7 @@ fn port_adapts_to_changed_number_of_device_queues() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
-/// Between two checks of the number of queues, frames may have used the other queue.
+/// While the device has a third queue, which no socket reads, frames may be lost there uncounted.
 #[test]
 fn brief_change_of_device_queues_leaves_losslessness_unproved() {
     let bed = bed(2).queues(3).build();

@@ -26,7 +26,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Checks and repairs the queues. Returns false if the guard opened a class meanwhile; then call this again.
+    /// Checks and repairs the queues. Returns false, without repairs, if the guard process has started a class; then call this again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));

@@ -5,7 +5,7 @@ use xoff_wire::units::Nanos;
 
 const FIRST: Nanos = Nanos::from_secs(1);
 const MOST: Nanos = Nanos::from_secs(8);
-/// If no other program replaces the root qdisc for this time, the next delay is one second again.
+/// Time without another program's root qdisc after which the delay is `FIRST` again.
 const QUIET: Nanos = Nanos::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Reclaim {
         now >= self.at
     }
 
-    /// Records that the root qdisc is another program's; returns the time from which the agent may replace it.
+    /// Records another program's root qdisc; returns `at`.
     pub(super) fn is_foreign(&mut self, now: Nanos) -> Nanos {
         if self.at == Nanos::NEVER {
             if now.since(self.last) >= QUIET {

@@ -308,8 +308,8 @@ impl Egress {
 
     /// Repairs the parts of the tree that are missing or changed in `dump`. `doubted` are classes whose queue another program changed.
     ///
-    /// Another program's root qdisc stays unless `takes_root` is true. [`remove`](Self::remove) restores the replaced root, or the default
-    /// root if the replaced one had classes or children.
+    /// If another program's qdisc is the root, replaces it only if `takes_root` is true. [`remove`](Self::remove) then restores it, or the
+    /// default root if it had classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -354,7 +354,7 @@ impl Egress {
             .map_err(|source| EgressError::system("cannot read the MTU", self.tree.device(), source))
     }
 
-    /// Limits the rate of a class. A `rate` of the line rate or more removes the limit.
+    /// Limits a class to `rate`; the line rate or more removes the limit.
     pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
         Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
@@ -394,7 +394,7 @@ impl Egress {
     pub fn open(&mut self) -> Result<(), EgressError> {
         for class in Class::ALL {
             for sent in [self.tc.send(self.tree.start(class)), self.tc.send(self.tree.unlimit(class))] {
-                // A killed agent may not have made all classes.
+                // Some classes are missing if the agent was killed before it made them.
                 sent.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })?;
             }
         }

@@ -94,8 +94,8 @@ impl SavedState {
         }
     }
 
-    /// Returns the settings to restore: current ones where another program changed them, otherwise the saved ones. `nodes` is `None` if the
-    /// agent's queues are still installed.
+    /// Returns the settings to restore: the saved ones, except that settings changed by another program stay. `nodes` are that program's
+    /// qdiscs, or `None` if the agent's queues are still installed.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -129,7 +129,7 @@ impl SavedState {
                 match tc.send(&mut root.replace(place(Handle(*handle)))) {
                     Ok(()) => return warnings,
                     Err(error) => {
-                        warnings.push(format!("{error}; the root queueing discipline gets {instead} instead"))
+                        warnings.push(format!("{error}; xoff gives the root queueing discipline {instead}"))
                     }
                 }
             }

@@ -19,7 +19,7 @@ pub struct EgressSettings {
 
 impl EgressSettings {
     /// Share of the line's rate at which the shaper sends. The unused 1 % covers clock differences (0.01 %), and drains the device's ring:
-    /// if a timer is late by t, the burst that follows leaves the ring within 100 t.
+    /// after a timer late by t, a burst adds frames for the time t, and draining them takes up to 100 t.
     pub const SHARE: f64 = 0.99;
     /// Default of `limit_lossless` in bytes: 300 default send buffers of Linux, or 65 soft-RoCE frames of 4 KiB for each of 250 queue
     /// pairs.

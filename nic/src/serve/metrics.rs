@@ -89,7 +89,7 @@ pub(super) fn render(view: &NicView, format: Format) -> String {
 }
 
 fn write_agent(text: &mut Exposition, view: &NicView, status: &NicStatus) {
-    text.family("xoff_build_info", Kind::Gauge, "Version of the program; always 1.")
+    text.family("xoff_build_info", Kind::Gauge, "Version of the program as label; value 1.")
         .sample(&[("version", &status.version)], 1);
     process::write(text);
     AGENT.write(text, PREFIX, &[(Vec::new(), status)]);
@@ -100,7 +100,8 @@ fn write_agent(text: &mut Exposition, view: &NicView, status: &NicStatus) {
         ("leaf", &status.leaf),
         ("real_time", if status.real_time { "yes" } else { "no" }),
     ];
-    text.family("xoff_nic_info", Kind::Gauge, "Device and queues of a host; always 1.").sample(&labels, 1);
+    text.family("xoff_nic_info", Kind::Gauge, "Device and queues of a host as labels; value 1.")
+        .sample(&labels, 1);
     text.family("xoff_pfc_obey_reaction_seconds", Kind::Histogram, &PORT.help("obey_reaction"))
         .histogram(&[("port", &status.device)], view.response.times());
 }

@@ -34,7 +34,7 @@ struct Args {
     /// Bytes that a lossless ingress queue may hold above XOFF.
     #[arg(long, default_value_t = 1_000_000, value_name = "BYTES")]
     headroom: u64,
-    /// Pause time of sent PFC frames, in quanta; its two bytes must differ for defects that swap them.
+    /// Pause time of sent PFC frames, in quanta; defects that swap its bytes show only if these differ.
     #[arg(long, default_value_t = 0xa010)]
     quanta: u16,
     /// Maximum bytes of a lossy egress queue.

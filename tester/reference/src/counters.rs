@@ -33,7 +33,6 @@ pub struct ClassCounters {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
-    /// Received frames that the switch accepted as PFC.
     pub pfc_received: u64,
     pub pfc_sent: u64,
     pub classes: [ClassCounters; CLASSES],

@@ -9,7 +9,7 @@ use crate::frame::{CLASSES, Header};
 /// Bytes of preamble, FCS and gap of a frame.
 const OVERHEAD: u64 = 24;
 const FRAME_MIN: u64 = 60;
-/// Maximum lag in nanoseconds that the line catches up after a late poll.
+/// Maximum delay of a poll, in nanoseconds, for which the line makes up by a burst.
 const CATCH_UP_NS: u64 = 50_000;
 const REORDER_INTERVAL: u64 = 100;
 
@@ -47,7 +47,7 @@ impl Line {
         self.free_at = start + (len.max(FRAME_MIN) + OVERHEAD) * 8 * 1_000_000_000 / self.speed_bps;
     }
 
-    /// Records that the line has nothing to send, so that it does not catch up idle time.
+    /// Records that no frame waits for the line, so that no burst makes up for idle time.
     pub fn idle(&mut self, now: u64) {
         self.free_at = self.free_at.max(now);
     }

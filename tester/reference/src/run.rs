@@ -24,7 +24,7 @@ const PRIORITY: i32 = 1;
 const COMMITTED_MAX: Bytes = Bytes(20_000);
 const LINKS_INTERVAL_NS: u64 = 5_000_000;
 const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
-/// Longest sleep between two polls while the last frame is at most `BUSY_NS` old; later it is `SLEEP`.
+/// Longest sleep between two polls within `BUSY_NS` after a frame; otherwise, `SLEEP` is the longest.
 const NAP: Nanos = Nanos(25_000);
 const SLEEP: Nanos = Nanos(500_000);
 const BUSY_NS: u64 = 20_000_000;

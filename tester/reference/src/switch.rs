@@ -25,7 +25,6 @@ pub struct Settings {
     pub lossless: u8,
     pub thresholds: Thresholds,
     pub quanta: u16,
-    /// Maximum bytes of a lossy egress queue.
     pub lossy_max: u64,
     /// Bytes of an egress queue above which ECN-capable packets are marked.
     pub ecn: u64,
@@ -83,7 +82,7 @@ pub struct Switch {
     ports: Vec<Port>,
     learned: HashMap<Address, usize>,
     admitted: u64,
-    /// Numbers of the queued packets of each ingress port, in order of arrival. Used only with [`Defect::HeadOfLine`].
+    /// Serial numbers (`Packet::number`) of each ingress port's queued packets, in order of arrival. Used only with [`Defect::HeadOfLine`].
     in_order: Vec<VecDeque<u64>>,
 }
 

@@ -22,7 +22,7 @@ pub struct Watchdog {
     times: Option<Times>,
     defects: Defects,
     stuck_since: [Option<u64>; CLASSES],
-    /// Time when the class was last paused; `Some` only while its frames are dropped.
+    /// Time of the latest poll that found the class paused; `Some` only while its frames are dropped.
     last_pause: [Option<u64>; CLASSES],
 }
 

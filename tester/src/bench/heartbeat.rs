@@ -12,7 +12,7 @@ const INTERVALS: [Nanos; 2] = [Nanos::from_micros(50), Nanos::from_millis(1)];
 const HEARTBEAT_SIZE: u32 = 200;
 
 impl Bench {
-    /// Starts the heartbeat: 1 kHz, or four frames in the longest pause.
+    /// Starts the heartbeat: four frames per longest pause, but at least 1,000 and at most 20,000 a second.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {
@@ -26,8 +26,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the longest gap between heartbeats; zero if no heartbeat was started. If no heartbeat frame arrived: zero if another frame
-    /// did, else `Nanos::NEVER`.
+    /// Returns the longest gap between heartbeat frames; zero without a heartbeat. If no heartbeat frame arrived, returns zero if other
+    /// streams' frames did, else `Nanos::NEVER`.
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };
@@ -59,8 +59,8 @@ impl Bench {
         DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
     }
 
-    /// Returns an error that voids the run if the heartbeat is on, but it is not certain that one of its frames arrived between `from` and
-    /// `to`: the device may have stalled.
+    /// Voids the run, because the device may have stalled, unless a heartbeat frame certainly arrived between `from` and `to`. Accepts any
+    /// run without a heartbeat.
     pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
         let Some(stream) = self.heartbeat else { return Ok(()) };
         let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;

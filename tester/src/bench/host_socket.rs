@@ -14,7 +14,7 @@ use super::records::{Arrival, StreamId};
 use super::stream::is_intact;
 use super::{Bench, Moment, Void};
 
-/// Bytes that the socket may queue: more than usual limits of `xoff nic --pause-above`.
+/// Bytes that the socket may queue: more than the unread data above which `xoff nic --pause-above` usually pauses.
 const BUFFER: usize = 8 << 20;
 const BATCH: usize = 256;
 const HEADERS: usize = 14 + 20 + 8;
@@ -23,7 +23,6 @@ const HEADERS: usize = 14 + 20 + 8;
 pub(super) struct HostSocket {
     socket: UdpSocket,
     udp_port: u16,
-    /// Index of the test port of the NIC.
     pub port: usize,
     reads: bool,
     polled: Nanos,
@@ -90,7 +89,6 @@ impl Bench {
         Ok(socket.udp_port)
     }
 
-    /// Lets the socket of [`Bench::host_socket`] read from now on.
     pub fn read_host_socket(&mut self) -> Moment {
         self.socket.iter_mut().for_each(|socket| socket.reads = true);
         Moment { earliest: now(), latest: now() }

@@ -101,8 +101,8 @@ impl Line {
                     station.send(frame);
                     return true;
                 }
-                // The frame needs several memory chunks, and calling `write` counts it as sent. So first make and free a frame of
-                // zeros, to ensure enough memory.
+                // The frame needs several memory chunks. `write` already counts it as sent, so ensure before that the memory suffices: make
+                // and free an equally long frame of zeros.
                 station.store_mut().free(frame);
                 let mut bytes = vec![0; len as usize];
                 let Some(frame) = station.store_mut().make(&bytes) else { return false };

@@ -153,12 +153,11 @@ impl Bench {
         self.ports[port].reaction = reaction;
     }
 
-    /// Makes a port count received frames without recording them.
     pub fn only_count(&mut self, port: usize) {
         self.ports[port].keeps_arrivals = false;
     }
 
-    /// Starts a stream, unless no frame can have its class by the setup file's maps.
+    /// Starts a stream. Fails if the flow has no mark, and the setup file's maps give no frame its class.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(
@@ -337,7 +336,7 @@ impl Bench {
         later.map(|(_, length)| *length).max().unwrap_or_default()
     }
 
-    /// Returns an error that voids the run if the tester stalled for more than `limit` after `since`.
+    /// Voids the run if the tester stalled for more than `limit` after `since`.
     pub fn require_steady(&self, since: Nanos, limit: Nanos) -> Result<(), Void> {
         let stall = self.longest_stall(since);
         match stall > limit {
@@ -368,7 +367,7 @@ impl Bench {
         self.ports.iter().map(|port| port.line.lost()).sum()
     }
 
-    /// Makes the run void if it does not end within `limit` from now on.
+    /// Voids the run unless it ends within `limit` from now on.
     pub fn limit(&mut self, limit: Nanos) {
         (self.limit, self.deadline) = (limit, now().after(limit));
     }
@@ -385,8 +384,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for the last frames. Also waits until the device
-    /// resumes the ports: before, its queue could drop the next case's frames.
+    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for the last frames. Also waits while the device
+    /// pauses a test port, because the device could drop the next case's frames.
     pub fn end_case(&mut self) -> Result<(), Void> {
         self.stop_all();
         self.holds.clear();

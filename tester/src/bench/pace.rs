@@ -1,7 +1,7 @@
-//! Pace of a test port's frames: each frame is sent when the previous one has left, by the line's speed.
+//! Pace of a test port: each frame is sent when the line, at its speed, has sent the previous one.
 //!
 //! A port that polls late catches up by a burst, which no pause stops once it is in the kernel. So the burst has at most the bytes that a
-//! standard peer may send after an XOFF (802.1Q annex N). On slow lines, where these are less than a full frame, it is a full frame.
+//! standard peer may send after an XOFF (802.1Q annex N), or a full frame if that is more (slow lines).
 
 use xoff_flow_control::headroom::standard_response;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -40,7 +40,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns the bytes that wait for the line after each frame, if the port polls at `times`.
+    /// Lets a port poll at `times`. Returns the bytes that wait for the line just after each sent frame.
     fn waiting(speed: BitRate, len: u32, times: impl Iterator<Item = Nanos>) -> Vec<u64> {
         let (mut pace, mut line) = (Pace::new(speed), Nanos::ZERO);
         let frame = speed.time_of(Bytes::on_line(len));

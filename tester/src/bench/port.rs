@@ -31,7 +31,6 @@ pub struct TestPort {
     pub controls: Vec<ControlFrame>,
     pub others: Vec<OtherFrame>,
     pub(super) sent: Vec<SentControl>,
-    /// True if the port records each received frame, in addition to counting it.
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
     /// True if the port obeys PFC and received invalid PFC, or PAUSE.

@@ -4,7 +4,6 @@ use xoff_wire::{MacControl, MacControlError, Tci};
 
 use super::Moment;
 
-/// Index of a stream among those of its case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamId(pub u8);
 
@@ -24,7 +23,6 @@ pub struct Arrival {
     pub is_intact: bool,
 }
 
-/// Received MAC control frame (EtherType 0x8808).
 #[derive(Clone, Debug)]
 pub struct ControlFrame {
     pub when: Moment,
@@ -72,13 +70,12 @@ pub struct Tally {
     pub line_bytes: Bytes,
     /// Received sequence numbers, which show duplicated and reordered frames.
     pub tracker: Tracker,
-    /// Frames with changed content.
     pub damaged: u64,
     pub first: Option<Moment>,
     pub last: Option<Moment>,
     pub delay_total: Nanos,
-    /// Longest gap that the device must have caused: the minimum time between the arrivals of successive frames, less the time between
-    /// their transmissions. After lost frames, nothing is subtracted.
+    /// Longest gap between arrivals that the device must have caused: the least possible time between two successive arrivals, minus the
+    /// time between both transmissions. If a frame in between was lost, nothing is subtracted.
     pub longest_gap: Nanos,
     /// Sequence number and time of transmission of the last received frame.
     last_sent: (u64, Nanos),

@@ -11,7 +11,7 @@ pub struct Flow {
     pub from: usize,
     pub to: usize,
     pub class: Class,
-    /// PCP or DSCP of the frames, or neither; `None`: what the setup file's maps require for `class`.
+    /// PCP or DSCP of the frames, or untagged; `None`: the mark to which the setup file's maps give `class`.
     pub mark: Option<Mark>,
     /// Length of each frame in bytes, without FCS.
     pub size: u32,
@@ -68,7 +68,7 @@ const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 /// Longest delay that a stream catches up after a stall of the tester.
 const CATCH_UP: Nanos = Nanos::from_millis(1);
-/// Period of the payload pattern in bytes: a prime number, so that all bytes of a period differ.
+/// Period of the payload pattern in bytes. The bytes are multiples of 7 modulo this prime number, so they differ within a period.
 const PERIOD: usize = 251;
 const PATTERN_LEN: usize = 9_300 + PERIOD;
 

@@ -1,6 +1,6 @@
 use xoff_wire::units::Nanos;
 
-/// Maximum time by which a frame's kernel timestamp may precede the previous poll, which may have left the frame in the ring.
+/// Maximum time by which a frame's kernel timestamp may precede the previous poll: that poll may have left the frame in the ring.
 const BACKLOG_MAX: Nanos = Nanos::from_secs(1);
 
 /// Instant between two readings of the clock.
@@ -22,13 +22,11 @@ impl Moment {
         is_plausible.then_some(Moment { earliest: stamp, latest: stamp })
     }
 
-    /// Returns the least possible time from `earlier` to this instant.
     #[must_use]
     pub fn at_least_since(self, earlier: Moment) -> Nanos {
         self.earliest.since(earlier.latest)
     }
 
-    /// Returns the greatest possible time from `earlier` to this instant.
     #[must_use]
     pub fn at_most_since(self, earlier: Moment) -> Nanos {
         self.latest.since(earlier.earliest)

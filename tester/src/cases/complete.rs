@@ -12,7 +12,7 @@ const SILENCE: Nanos = Nanos::from_millis(600);
 const FRAMES_MAX: u64 = 150_000;
 pub(super) const AROUND: u64 = 24;
 
-/// Waits until all frames arrived, or no frame but heartbeats for longer than a pause; at most [`DRAIN`].
+/// Waits until all frames of `streams` have arrived, or only heartbeat frames arrive for longer than a pause; at most [`DRAIN`].
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
     let missing = |bench: &Bench| streams.iter().map(|stream| bench.outstanding(*stream)).sum::<u64>();
     let pause = Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 4 * 5);
@@ -28,7 +28,6 @@ pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void>
     Ok(())
 }
 
-/// Voids the run if a stall of the device can explain the failure.
 pub(super) fn require_no_stall(bench: &Bench, judgement: &Judgement) -> Result<(), Void> {
     match judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() {
         true => Err(Void::Disturbed(format!("the device stalled while under test; {}", judgement.reason()))),

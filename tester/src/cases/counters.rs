@@ -95,7 +95,7 @@ fn parse(text: &str) -> Result<Counters, String> {
 struct Expected {
     key: Key,
     frames: u64,
-    /// Other frames on the wire, such as the device's own, which the device may count or not.
+    /// Frames on the wire beyond `frames`, such as the device's own: the device may count them or not.
     others: u64,
 }
 

@@ -103,7 +103,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
                 }
             });
         }
-        // The next class starts a new heartbeat.
+        // Check now for a stall: the heartbeat ends before the next class.
         require_no_stall(bench, &judgement)?;
     }
     judgement.limits("code points with a wrong class", f64::from(wrong), "code points", (None, Some(0.0)));
@@ -159,7 +159,6 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 struct Packets {
-    /// ECN bits of the received packets.
     ecn: Vec<u8>,
     /// Packets received during the pause of their class.
     early: u64,
@@ -170,8 +169,8 @@ impl Packets {
         self.ecn.iter().filter(|ecn| **ecn == CE).count()
     }
 
-    /// Returns the shortest queue with a mark, and the longest without one, in packets. Devices mark packets that enter the queue, or those
-    /// that leave it.
+    /// Returns the shortest queue length in packets at which the device marked, and the longest at which it did not. Devices mark packets
+    /// on entry or on exit: of both lengths, takes the one that favors the device.
     fn marking(&self) -> [Option<usize>; 2] {
         let all = self.ecn.len();
         let is_marked = |ecn: &u8| *ecn == CE;
@@ -199,7 +198,7 @@ fn send_packets(
         bench.run_for(response)?;
     }
     let rate = share(bench, if congested { 50 } else { 5 }, 1, SIZE);
-    // Not much more than the threshold, so that the device need not pause.
+    // Queue little more than the ECN threshold (`ecn_max`), so that the device need not pause.
     let packet = counted(bench, SIZE);
     let count = match bench.setup.device.ecn {
         Some([_, ecn_max]) if congested => ecn_max.0 * 3 / 2 / packet + 4,

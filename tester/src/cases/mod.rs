@@ -39,7 +39,7 @@ pub(crate) const BASIC: [(&str, Ability); 7] = [
     ("send.format", Ability::SendsValidPfc),
 ];
 
-/// Cases whose failure proves a fault even if the device lacks the ability.
+/// Cases, each with an ability that the device may lack: the case's failure proves a fault nevertheless.
 pub(crate) const JUDGED_WITHOUT: [(&str, Ability); 5] = [
     ("receive.lossy-class", Ability::ObeysPauses),
     (receive::NOT_RELAYED, Ability::ObeysPauses),
@@ -56,7 +56,6 @@ pub struct Case {
     pub title: &'static str,
     /// Clause or document that demands the behavior.
     pub source: &'static str,
-    /// Number of test ports that the case needs.
     pub ports: usize,
     pub run: Run,
 }

@@ -68,8 +68,8 @@ pub(super) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Fails the case unless half of the frames sent between `from` and `end` arrive then, in each class but `paused`; `what`
-    /// names the event that must stop no other class.
+    /// Fails the case if, in a class other than `paused`, fewer than half of the frames sent between `from` and `end` arrive in that time.
+    /// `what` names the event that may stop only `paused`.
     pub(super) fn require_flow(
         &self,
         bench: &Bench,
@@ -116,8 +116,8 @@ pub(super) fn interval(bench: &Bench, streams: usize) -> Nanos {
     flow.rate.time_of(Bytes::on_line(flow.size))
 }
 
-/// Returns a fiftieth of the line rate, within 10 to 200 Mb/s. At most a tenth of the line rate, and less for many streams, so that
-/// frames queued in a pause leave before the next class resumes.
+/// Returns the rate of each stream: a fiftieth of the line rate, within 10 to 200 Mb/s. One stream has at most a tenth of the line rate,
+/// several together a sixth, so that frames queued in a pause leave before the next class resumes.
 fn rate(speed: BitRate, streams: usize) -> BitRate {
     let speed = speed.bits_per_second();
     let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / (6 * streams as u64).max(10));
@@ -129,7 +129,6 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
 
-/// Returns the [`markable`] classes of `all`.
 pub(super) fn marked(bench: &Bench, all: ClassSet) -> Result<Vec<Class>, Void> {
     let markable = markable(bench);
     let classes: Vec<_> = all.iter().filter(|class| markable.contains(*class)).collect();
@@ -141,7 +140,7 @@ pub(super) fn marked(bench: &Bench, all: ClassSet) -> Result<Vec<Class>, Void> {
     }
 }
 
-/// Returns the lowest class that obeys PFC and that a frame can have.
+/// Returns the lowest [`markable`] class that obeys PFC.
 pub(super) fn obeying(bench: &Bench) -> Result<Class, Void> {
     Ok(marked(bench, bench.setup.device.obeys)?[0])
 }
@@ -150,13 +149,13 @@ pub(super) fn lossless(bench: &Bench) -> Class {
     bench.setup.device.lossless.iter().next().unwrap_or_default()
 }
 
-/// Starts the heartbeat in the opposite direction, if the case has none yet.
+/// Starts the heartbeat against the direction of the streams, if the case has none yet.
 pub(super) fn start_heartbeat(bench: &mut Bench) -> Result<(), Void> {
     let class = free_class(bench);
     bench.start_heartbeat(TO, FROM, class)
 }
 
-/// Returns the lowest lossy class that a frame can have; without one, the lowest lossless class.
+/// Returns the lowest lossy [`markable`] class; without one, the lowest lossless class.
 fn free_class(bench: &Bench) -> Class {
     let lossless = bench.setup.device.lossless;
     markable(bench).iter().find(|class| !lossless.contains(*class)).unwrap_or_else(|| self::lossless(bench))
@@ -184,7 +183,7 @@ pub(super) fn response_limit(bench: &Bench) -> Nanos {
     bench.setup.response(speed).after(bench.tolerance()).after(on_the_line).after(Nanos::from_micros(1))
 }
 
-/// Returns an error that voids the run if a pause of `time` is too short to be measured with the tester's tolerance.
+/// Voids the run if a pause of `time` is too short to be measured with the tester's tolerance.
 pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void> {
     let limit = response_limit(bench);
     match limit.0 * 2 > time.0 {
@@ -242,7 +241,8 @@ impl Expected {
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
         match most <= bench.device_stall().max(bench.longest_stall(sent.earliest)) {
-            // After a stall of at least the observed pause time, the class may have stopped late rather than resumed early.
+            // If device or tester stalled for the observed pause time, the frame may precede a late stop instead of following an early
+            // resumption.
             true => judgement.require_in_time(most >= time, early),
             false => judgement.require(most >= time, early),
         }

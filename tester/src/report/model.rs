@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub enum Verdict {
     Pass,
     Fail,
-    /// The machine stalled, the tester is not accurate enough for the limit, or a basic case failed.
+    /// The machine stalled, the tester is not accurate enough for the case's limit, or a basic case on which this case relies failed.
     CannotTell,
     /// The ports or the settings do not permit the case.
     NotRun,
@@ -73,8 +73,7 @@ pub struct Measurement {
     pub unit: String,
     pub at_least: Option<f64>,
     pub at_most: Option<f64>,
-    /// Possible error of the value, in its unit. If missing, a time has the error of the report's [`Accuracy`], any
-    /// other value none.
+    /// Possible error of the value, in its unit. `None`: the error of the report's [`Accuracy`] if the value is a time, otherwise no error.
     #[serde(default)]
     pub error: Option<f64>,
 }

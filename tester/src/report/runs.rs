@@ -62,7 +62,7 @@ impl<'a> Runs<'a> {
         self.worst().verdict
     }
 
-    /// Returns the measured values of all runs: first those of the worst run in its order, then those that only other runs have.
+    /// Returns the values of all runs by measurement: first measurements of the worst run, in its order, then those missing there.
     pub fn values(&self) -> Vec<Values<'a>> {
         let mut all: Vec<Values<'a>> = Vec::new();
         let worst = self.worst();

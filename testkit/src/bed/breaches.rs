@@ -24,8 +24,8 @@ pub enum Promise {
     Thresholds,
     /// Every frame in the switch is in exactly one place, and the switch's count of its frames (ledger) agrees.
     Ledger,
-    /// A policy decides the same with large batches as frame by frame, although large batches skip changes of queue length within its
-    /// declared margin.
+    /// A policy decides the same with large batches as frame by frame. In large batches, the switch does not report queue changes within
+    /// the margin that the policy declares.
     Batches,
     /// A worker's driver does its steps in order: release, receive, forward, send pause frames, send data.
     Turns,

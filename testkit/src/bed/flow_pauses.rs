@@ -29,8 +29,8 @@ pub enum OfClass {
 impl FlowPauses {
     /// Processes a pause frame with a flow list. Returns `None` for other frames.
     ///
-    /// The list pauses flows if `by_flow` is true, otherwise their class. `until` is the end of the class's present pause: a list can
-    /// shorten only a pause that a list began.
+    /// The list pauses flows if `by_flow` is true, otherwise their class. `until` is the end of the class's present pause. A list can
+    /// shorten this pause only if another list, not a PFC frame, began it.
     pub fn received(
         &mut self,
         now: Nanos,

@@ -1,5 +1,5 @@
-//! Default settings of the test bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed to
-//! the driver.
+//! Default settings of the test bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, at most one data frame
+//! in the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{

@@ -130,7 +130,7 @@ impl SwitchNode {
         let innocent = blamed == 0 || self.may_lose || self.may_lapse;
         breaches.expect(innocent, Promise::PausesKept, || {
             format!(
-                "{port:?} class {class}: {blamed} frames count as late or in excess, although the peer obeys"
+                "{port:?} class {class}: {blamed} frames count as late or too many, although the peer obeys"
             )
         });
     }
@@ -145,7 +145,7 @@ impl SwitchNode {
         }
         let rests = self.next_look(now) > now;
         breaches.expect(rests, Promise::Rest, || {
-            "a call of the switch has left work: it requests another call at the same time".to_owned()
+            "the switch left work undone: after a call, it requests another one at the same time".to_owned()
         });
     }
 

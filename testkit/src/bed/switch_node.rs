@@ -19,7 +19,7 @@ use super::watch::{self, Watch};
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
-    /// Counters of the first of the switch's two runs, which has large batches.
+    /// Counters of the run with large batches.
     pub counters: Arc<Counters>,
     pub settings: SwitchSettings,
     pub(super) before: Vec<SwitchSettings>,
@@ -166,8 +166,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver: pause frames are always allowed; data frames only below the commit limit, because they delay
-    /// later pauses.
+    /// Checks the frames given to the driver. Pause frames are always allowed; a data frame, which delays later pauses, only behind fewer
+    /// than `commit` bytes.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {
@@ -175,7 +175,7 @@ impl SwitchNode {
                 let may_join = ahead < self.settings.ports[port.index()].commit.0 || watch::is_pause(bytes);
                 breaches.expect(may_join, Promise::PausesKept, || {
                     format!(
-                        "{port:?}: a data frame was committed behind {ahead} bytes, beyond the commit limit"
+                        "{port:?}: the driver got a data frame behind {ahead} bytes; `commit` allows fewer"
                     )
                 });
                 self.watches[port.index()].transmitted(now, bytes, breaches);

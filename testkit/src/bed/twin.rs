@@ -1,4 +1,4 @@
-//! One of the two runs of a switch: a `Switch` per worker over a common store, and a ring per port.
+//! One run of a switch, with large batches or with single frames: a `Switch` per worker over a common store, and a ring per port.
 //!
 //! A poll processes all events since the last one, by the steps of the [`Driver`] that worker threads use.
 

@@ -134,7 +134,8 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // A pause that begins within `restore` after a storm belongs to it and need not last `detect`, hence `min`.
+            // Take the shorter time: a pause that begins within `restore` after a pause storm continues the storm, even if it is shorter
+            // than `detect`.
             let is_long = paused_for >= it.detect.min(it.restore);
             it.action == WatchdogAction::Forward && (is_long || it.share < WatchdogSettings::UNBROKEN)
         })
@@ -272,8 +273,8 @@ pub struct Waits {
 impl Waits {
     /// Creates the record of a port's waits. A maximum wait is known only if all weights are 1.
     ///
-    /// In a round, each other class may send one frame of maximum length, and a second one on credit, which costs it a later round. Two
-    /// more frames may precede: one already begun, and a pause frame.
+    /// In a round, each other class may send two frames of maximum length, the second one on credit. The waiting class may have to skip a
+    /// round for its own credit. Two more frames may precede: one already begun, and a pause frame.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

@@ -90,7 +90,7 @@ impl Bed {
         let moves = now.since(watched.moved) < STANDSTILL;
         self.breaches.now = now;
         let what =
-            || format!("frames are queued, but no host has received a frame since {} ns", watched.moved.0);
+            || format!("frames are queued, but no host received any since the time {} ns", watched.moved.0);
         self.breaches.expect(moves, Promise::NothingStranded, what);
         moves
     }

@@ -75,7 +75,7 @@ pub(super) fn idle(bench: &mut Bench) -> Result<Judgement, Void> {
         bench.run_for(LONG_SILENCE)?;
         streams.push(bench.stream(Flow::new(FROM, TO, class).count(3))?);
     }
-    // Without a heartbeat, a stall of the device can look like a loss.
+    // Do not `drain`: without a heartbeat, it would take a stall of the device for a loss.
     bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.outstanding(*stream) == 0))?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &streams, "streams after silence");

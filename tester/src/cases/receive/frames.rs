@@ -14,7 +14,7 @@ const SHORT: u16 = QUANTA_MAX / 3;
 
 type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
 
-/// Fails the case if changed PFC frames for a class that obeys PFC pause it.
+/// Changes a PFC frame by each of `variants`, and fails the case if a changed frame pauses the class.
 fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgement, Void> {
     let streams = Streams::obeying(bench)?;
     let (class, _) = streams.first();

@@ -19,7 +19,7 @@ fn long_pause(bench: &mut Bench, (class, stream): (Class, StreamId)) -> Result<(
     let limit = response_limit(bench);
     let window = Nanos(FRAMES * interval(bench, 1).0).min(time.since(limit));
     bench.run_for(limit.after(window))?;
-    // Without frames in the window, the case examines nothing.
+    // Require that port 1 sent in the window: otherwise, the case examines nothing.
     bench.require_steady(sent.latest.after(limit), Nanos(window.0 / 2))?;
     bench.stop(stream);
     Ok((sent, sent.earliest.after(time).min(bench.now())))

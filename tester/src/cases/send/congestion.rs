@@ -10,7 +10,7 @@ use crate::judgement::Judgement;
 
 /// Maximum wait for an XOFF.
 const LIMIT: Nanos = Nanos::from_secs(3);
-/// Maximum pause by port 2, longer than a case waits for XOFF and refreshes.
+/// Maximum time for which port 2 pauses the device: longer than a case waits for the device's XOFF and its repetitions.
 const HOLD_MAX: Nanos = Nanos::from_secs(5);
 /// Maximum time until a flooded NIC pauses its peer.
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
@@ -26,7 +26,7 @@ pub(super) struct Congestion {
     pub stream: StreamId,
     /// False if the device sent no XOFF within the limit.
     pub is_paused: bool,
-    /// Number of earlier MAC control frames.
+    /// Number of MAC control frames that the sender received before the congestion.
     earlier: usize,
     begin: Nanos,
 }
@@ -79,12 +79,11 @@ impl Congestion {
         &bench.controls(self.sender)[self.earlier..]
     }
 
-    /// Voids the run if the pause that causes the congestion may have expired.
     pub(super) fn require_held(&self, bench: &Bench) -> Result<(), Void> {
         if bench.examines_nic() { Ok(()) } else { require_held(bench, self.begin) }
     }
 
-    /// Ends the pause that caused the congestion, or lets the program read, so that the device drains.
+    /// Ends port 2's pause, or lets the program behind the NIC read, so that the device drains.
     pub(super) fn relieve(&self, bench: &mut Bench) -> Moment {
         match bench.examines_nic() {
             true => bench.read_host_socket(),
