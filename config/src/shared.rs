@@ -197,7 +197,7 @@ fn room_for_a_frame(
             port.name
         ))
         .help(format!(
-            "write a larger pool or alpha_log2 (now {n}), or give each used class an `ingress_reserve` that raises this to {} bytes",
+            "write a larger pool or alpha_log2 (now {n}), or give each used class an `ingress_reserve` that lets it take {} bytes",
             longest.0
         ));
         let place = keys.alpha_log2.as_ref().map(|key| key.span).or(keys.pool.as_ref().map(|key| key.span));

@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Default maximum delay that a host's streams make up for by a burst.
+/// Default maximum part of a delay that streams recover by a burst.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
 /// Default minimum sleep of a host while it has traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);

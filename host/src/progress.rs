@@ -4,7 +4,7 @@ use xoff_wire::units::{Bytes, CLASSES};
 #[derive(Debug, Default)]
 pub struct Progress {
     pub sent: [Volume; CLASSES],
-    /// Received data frames, by class: a pause of this class stops their sender.
+    /// Received data frames, by class: a pause of this class stops their stream.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
     /// Flag: 1 once all streams are sent.

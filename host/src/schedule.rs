@@ -55,7 +55,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates a stream's schedule. The stream makes up for a delay of at most `catch_up` by a burst.
+    /// Creates a stream's schedule. By a burst, the stream makes up for at most `catch_up` of a delay.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);

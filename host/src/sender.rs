@@ -53,7 +53,7 @@ pub struct SenderSettings {
     pub address: MacAddr,
     pub id: u16,
     pub line: BitRate,
-    /// Maximum delay of the host that streams make up for by a burst.
+    /// Maximum part of a delay of the host that streams recover by bursts.
     pub catch_up: Nanos,
     pub end_markers: u8,
     /// Settings of rate limiters. With `None`, streams have neither rate limiter nor CN-TAG.

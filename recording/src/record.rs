@@ -268,7 +268,7 @@ impl<'a> Record<'a> {
                 format!("a frame of {len} bytes is created in {}", slot_name(slot))
             }
             Record::Moved(slot, by, done) => {
-                let done = if done { "" } else { " (refused: the slot lacks free bytes before it)" };
+                let done = if done { "" } else { " (refused: the slot lacks bytes before the frame)" };
                 format!("the start of the frame in slot {slot} moves by {by} bytes{done}")
             }
             Record::Sent(frame) => format!("{}: {} is sent", at(frame.port), frame.describe()),

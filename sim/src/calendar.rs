@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(
             turns(Parted::OnTwoSides),
             (101, 100),
-            "the sides of the fabric must alternate every two minimum link delays, as `place_after` predicts"
+            "the fabric's sides must take turns of two minimum link delays each, as `place_after` predicts"
         );
     }
 }

@@ -28,7 +28,7 @@ const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 pub struct TrafficSettings {
     pub address: MacAddr,
     pub id: u16,
-    /// Maximum delay that a stream with a rate makes up for by a burst.
+    /// Maximum part of a delay that a stream with a rate recovers by bursts.
     pub catch_up: Nanos,
     /// Settings of QCN reaction points; with them, frames carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,
@@ -44,7 +44,7 @@ pub struct TrafficSettings {
 /// Timing of the traffic program on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum sleep: after received data until the next poll, and after sending until the next frame is due.
+    /// Minimum sleep: after received data until the next poll, and after sending until another timer may expire.
     pub nap: Nanos,
     /// Delay from the traffic program's wakeup until it runs.
     pub wake: Nanos,

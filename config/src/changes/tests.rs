@@ -214,7 +214,7 @@ fn port_that_is_added_again_gets_its_old_index() {
     assert_eq!(again.switch, config(FILE).switch);
     let (_, of) = left.changes(1, config(&without.replacen("[class.3]", C, 1)));
     let [no_place] = &lines(&of.restart)[..] else { panic!("its place does not keep its name") };
-    assert!(no_place.starts_with("port \"c\" (") && no_place.contains("with `spare_ports`"), "{no_place}");
+    assert!(no_place.starts_with("port \"c\" (") && no_place.contains("need `spare_ports`"), "{no_place}");
 }
 
 #[test]

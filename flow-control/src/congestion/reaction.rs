@@ -23,7 +23,7 @@ pub struct ReactionSettings {
     pub cycle_time: Nanos,
     /// R_AI: rise of the target rate per cycle of active increase.
     pub active_step: BitRate,
-    /// R_HAI: its multiples raise the target rate per cycle of hyper-active increase.
+    /// R_HAI: in hyper-active increase, each cycle adds a multiple to the target.
     pub hyper_step: BitRate,
     pub rate_min: BitRate,
     pub jitter_percent: u8,

@@ -119,7 +119,7 @@ pub struct ClassCounters {
     /// the ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time (ns, switch's clock) at which a frame received here was first dropped for lack of memory, or zero.
+    /// Time (ns, switch's clock) at which a full queue or memory first dropped a frame received here, or zero.
     pub first_loss: Counter,
     /// Frames received within the time limit after an XOFF, but beyond the bytes that an obedient peer may still send.
     pub excess_frames: Counter,

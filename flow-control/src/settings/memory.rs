@@ -59,8 +59,7 @@ pub struct SharedMemory {
     /// Egress queues to which `egress_limit` and `egress_port_limit` apply.
     pub egress_limits: EgressLimits,
     /// Memory from which lossless queues take headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest
-    /// frame. Otherwise, while the pool is full, an empty queue drops frames without XOFF, which only queued frames
-    /// cause.
+    /// frame. With less, an empty queue drops frames while the pool is full, because only queued frames cause XOFF.
     pub headroom: HeadroomPlace,
     /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None` means fixed limits.
     pub alpha_log2: Option<i8>,

@@ -163,8 +163,8 @@ pub enum CountUnit {
 /// Parameters of OFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
-    /// Fraction of XOFF from which OFC pauses flows (X_OFF^c / X_OFF), between XON / XOFF and 1. The OFC paper
-    /// evaluates 68 KB of 75 KB, about 0.9 (section III-C).
+    /// Fraction of XOFF from which OFC pauses flows (X_OFF^c / X_OFF), between XON / XOFF and 1 (section
+    /// III-C). The OFC paper evaluates 68 KB of 75 KB, about 0.9.
     pub alpha: f64,
     /// Maximum flows in a port's `flow_in_port_tab`.
     pub flows: u32,

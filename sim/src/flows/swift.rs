@@ -18,7 +18,7 @@ pub struct SwiftSettings {
     pub decrease_max: f64,
     /// Maximum addition to the target delay, for the smallest window of `flow_windows`.
     pub flow_range: Picos,
-    /// Two windows in frames: the first adds `flow_range` to the target, the second zero.
+    /// Windows in frames between which the addition to the target falls from `flow_range` to zero.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames. Below one frame, the sender spaces frames.
     pub windows: [f64; 2],

@@ -22,7 +22,7 @@ pub struct TimelySettings {
     pub high: Picos,
     /// Round-trip time of an idle fabric, by which the gradient is normalized.
     pub idle: Picos,
-    /// N: after N samples in a row without a rising round-trip time, the rate rises by N times delta.
+    /// N: from the Nth successive sample without a rising round-trip time on, the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum sending rate.
     pub rate_min: BitRate,
