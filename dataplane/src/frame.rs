@@ -100,10 +100,12 @@ pub trait FrameStore {
         false
     }
 
+    /// Copies a frame; `None` without a free slot.
     fn copy(&mut self, _frame: &Frame) -> Option<Frame> {
         None
     }
 
+    /// Creates a frame; `None` without free memory.
     fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }

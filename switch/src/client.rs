@@ -117,7 +117,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Calls `send` with an agent for the server at `url` (from [`url()`]), and parses the JSON answer.
+/// Calls `send` with an agent and base URL for the server at `url` (from [`url()`]), and parses the JSON answer.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,

@@ -1,5 +1,5 @@
-//! Queues between workers: frames for another worker's port, slots of sent frames for their owner, and learned
-//! addresses.
+//! Queues between workers: frames for another worker's port, slots of sent or dropped frames for their owner, and
+//! learned addresses.
 //!
 //! Each ordered pair of workers has one bounded queue per kind of message. While a queue is full, messages wait in the
 //! sender's dataplane, where a frame still counts at its ingress port.

@@ -92,7 +92,7 @@ impl Cells {
     #[inline]
     #[allow(clippy::mut_from_ref)] // exclusive by the contract
     pub(crate) unsafe fn bytes_mut(&self, cell: u32, len: u32) -> &mut [u8] {
-        // SAFETY: as for `bytes`.
+        // SAFETY: as for `bytes`; the contract excludes every other use.
         unsafe { std::slice::from_raw_parts_mut(self.start(cell, len), len as usize) }
     }
 

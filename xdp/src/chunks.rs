@@ -1,8 +1,8 @@
 //! Packet memory (UMEM) of one port: the chunks in which the kernel receives and sends frames.
 //!
-//! Each port has its own memory, because for every socket the kernel keeps a table of all chunks in its memory. A
-//! received frame stays in its chunk while it is among the port's last received frames (the window). Then it moves to
-//! cells of the buffer memory ([`Store`](crate::Store)).
+//! Each port has its own memory, because for every socket the kernel keeps a table of all chunks in that socket's
+//! memory. A received frame stays in its chunk while it is among the port's last received frames (the window). Then it
+//! moves to cells of the buffer memory ([`Store`](crate::Store)).
 
 use std::io;
 use std::ptr::NonNull;

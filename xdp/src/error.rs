@@ -119,7 +119,7 @@ pub(crate) fn check_privileges() -> Result<(), XdpError> {
     check(&NEEDED, "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock")
 }
 
-/// Checks that the process has the capabilities of `xoff nic`, a host's agent.
+/// Checks for the capabilities that `xoff nic`, a host's agent, needs.
 pub fn check_agent_privileges() -> Result<(), XdpError> {
     let needed = [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW];
     check(&needed, "cap_net_admin,cap_net_raw,cap_sys_nice,cap_ipc_lock")

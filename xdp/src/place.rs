@@ -5,9 +5,9 @@ pub(crate) enum FramePlace {
     /// No place: the slot is free, or its frame's bytes were only in transmit chunks, now freed.
     Nowhere,
     Received(PortId, u32),
-    /// Transmit chunks of this port, from this number on.
+    /// Chain of this port's transmit chunks; the number of the first.
     Sending(PortId, u32),
-    /// Cells of the buffer memory, from this number on.
+    /// Chain of cells of the buffer memory; the number of the first.
     Queued(u32),
 }
 

@@ -1,7 +1,7 @@
 //! Traits of the four rings that a socket shares with the kernel.
 //!
 //! The process consumes from the RX and completion rings, and produces into the fill and TX rings, which have an
-//! entry for each chunk.
+//! entry for each chunk that is out.
 
 /// Entry of a ring: a chunk, and the position of a frame's bytes in the chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

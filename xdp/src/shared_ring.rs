@@ -3,8 +3,8 @@
 //! Its two counters only grow, modulo 2^32. The producer writes entries, then advances its counter. The consumer reads them, then advances
 //! its own.
 //!
-//! A producer always has a free entry, without reading the kernel's counter: the ring has an entry for each chunk. A
-//! chunk can be pushed again only after it came back through another ring, and so has left this one.
+//! A producer always has a free entry, without reading the kernel's counter: its user never has more chunks out than
+//! the ring has entries. A chunk is out until it comes back through another ring, and so has left this one.
 
 use std::ptr::NonNull;
 

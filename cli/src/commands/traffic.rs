@@ -220,10 +220,10 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 /// Time for which signals after a run are ignored: terminal and wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signal handlers: a signal ends the run. Once [`SIGNALS_LATE`] has passed after the run, a signal ends the process.
+/// Signal handlers: a signal ends the run.
 struct Signals {
     stop: Arc<AtomicBool>,
-    /// True once further signals have their default effect: they end the process.
+    /// True once further signals have their default effect.
     is_over: Arc<AtomicBool>,
 }
 

@@ -16,8 +16,7 @@
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-/// Number of station moves within [`WINDOW`] that show a loop, if flooded frames caused them and two or more stations
-/// moved. Other moves show a duplicate address.
+/// Number of station moves to and fro within [`WINDOW`] that show a loop or a duplicate address.
 pub const MOVES: u32 = 100;
 /// Number of station moves by flooded frames that count as a loop even if only one station moves.
 pub const MOVES_OF_ONE: u32 = 1_000;

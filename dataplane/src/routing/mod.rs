@@ -1,7 +1,7 @@
 //! Forwarding information base (FIB): a copy of the kernel's routing tables, for look-ups by workers.
 //!
-//! Each VRF has one table, which its interfaces use. A [`Fib`] never changes; workers replace it between two batches.
-//! Packets for which it has no decision go to the host.
+//! Each interface uses one table: its VRF's, or else the main table. A [`Fib`] never changes; workers replace it
+//! between two batches.
 
 mod lpm;
 mod resolutions;

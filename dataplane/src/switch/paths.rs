@@ -236,8 +236,9 @@ impl Switch {
         }
     }
 
-    /// Returns the frame's egress port or, if that is closed (no link, or a pause storm), the open member of its group
-    /// with the shortest queue. Frames spread by flow, copies of floods, and host frames keep a closed port.
+    /// Returns the frame's egress port or, if that is closed (no link, or a storm with action `drop`), the open member
+    /// of its group with the shortest queue. Frames spread by flow, copies of floods, and host frames keep a closed
+    /// port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {

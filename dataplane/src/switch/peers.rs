@@ -7,8 +7,8 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Records that this worker stalled until `now`, for longer than headroom allows. Until a peer's response limit has
-    /// passed, frames that it sends despite a pause do not count as its faults.
+    /// Records that this worker stalled until `now`, for longer than headroom allows. For a peer's response limit after
+    /// `now`, frames that it sends despite a pause do not count as its faults.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

@@ -66,7 +66,7 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Sends floods, and pauses ports 2 and up until they are at a standstill. Then hosts 0 and 1 exchange 300 Mb/s and
+/// Sends floods, and keeps ports 2 and up paused. Once they are at a standstill, hosts 0 and 1 exchange 300 Mb/s and
 /// flood 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;

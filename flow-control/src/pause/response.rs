@@ -1,7 +1,7 @@
 //! Response of a peer to XOFF: how many bytes of a class still arrive after the decision to pause it, and how late.
 //!
 //! Headroom ([`crate::headroom`]) sets two limits: bytes, and the time in which the line carries them. More bytes
-//! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that the
+//! within that time mean that the peer is faster, or has a larger backlog, than assumed. Later bytes mean that the
 //! peer stops late or never. After this switch stalled for longer than `stall_budget`, it blames no peer for the
 //! duration of the time limit.
 

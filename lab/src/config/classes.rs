@@ -1,4 +1,5 @@
-//! Lossless classes, and maps from PCP or DSCP to class, that a host's agent takes from the switch port at its link.
+//! Lossless classes, `trust`, default class, and maps from PCP or DSCP, that a host's agent takes from the switch port
+//! at its link.
 
 use std::path::Path;
 

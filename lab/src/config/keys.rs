@@ -230,7 +230,7 @@ fn node_name(value: &Value<'_>) -> Parsed<String> {
     let name = value.as_str().filter(|name| device(name) && *name != "localhost");
     name.map(str::to_owned).ok_or_else(|| {
         format!(
-            "a name of 1 to {NODE_LEN_MAX} letters, digits, '-' or '_' (a switch port linked to this node has the same name), except {}",
+            "a name of 1 to {NODE_LEN_MAX} letters, digits, '-' or '_' (a switch's device towards this node has the same name), except {}",
             OF_LINUX.join(", ")
         )
     })

@@ -35,7 +35,7 @@ const NETWORK: FileKind = FileKind {
     bytes_max: WRITTEN_MAX,
 };
 
-/// Example file with comments: two hosts at a switch.
+/// Example file: two hosts at a switch.
 pub const START: &str = include_str!("../../examples/start.toml");
 pub const START_NAME: &str = "lab";
 
@@ -152,7 +152,7 @@ impl Network {
             ("switches", names(self) != names(running)),
             ("links", self.links != running.links || ports(self) != ports(running)),
             (
-                "lossless classes, PCP maps and DSCP maps that agents or delay lines take from switch ports",
+                "lossless classes, `trust`, default class and maps that agents or delay lines take from switch ports",
                 same_nodes && self.shared_classes() != running.shared_classes(),
             ),
         ];
@@ -170,6 +170,7 @@ impl Network {
         Network::from_toml("the network without a file", START, START_NAME, machine)
     }
 
+    /// Returns the names of the nodes that can run programs: all except virtual machines.
     #[must_use]
     pub fn nodes_of_programs(&self) -> Vec<String> {
         let hosts = self.hosts.iter().filter(|host| !matches!(host.place, Place::Tap(_)));

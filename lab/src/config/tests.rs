@@ -146,7 +146,7 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
     let classes = format!("{FIVE_LINES}[switch.defaults]\nlossless = [4]\n");
     assert_eq!(
         refused(&classes),
-        "a reload cannot change lossless classes, PCP maps and DSCP maps that agents or delay lines take from switch ports"
+        "a reload cannot change lossless classes, `trust`, default class and maps that agents or delay lines take from switch ports"
     );
 }
 
@@ -363,8 +363,8 @@ fn leaf_spine_lab_with_grouped_uplinks_is_accepted() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // Both labs are refused, because leaf 2 has two port groups to the spines. Without `uplinks`, it would forward leaf 1's frames from one
-    // group to the other. With `uplinks`, it would send its host's broadcasts by both.
+    // Leaf 2 has two port groups to the spines. Without `uplinks`, it would forward leaf 1's frames from one group to
+    // the other. With `uplinks`, it would send its host's broadcasts by both.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "leaf 2 broadcasts by both groups");
 }

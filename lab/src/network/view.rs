@@ -128,6 +128,7 @@ pub struct Description {
     pub entrances: BTreeMap<String, Entrance>,
     /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
+    /// Hosts whose namespace is gone or was replaced, each with the reason.
     #[serde(default)]
     pub lost_namespaces: BTreeMap<String, String>,
     pub links: Vec<LinkStatus>,

@@ -133,8 +133,8 @@ fn losslessness_is_broken_if_stall_loses_all_frames_of_class() {
 
 /// Number of frames of 276 bytes on the line that a stall must not lose: at 100 Mb/s, 25.2 ms of stall and 5 ms of burst are 377,500 bytes.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Maximum number of frames without loss, if each takes one receive chunk. The ring has 31 chunks beyond `PROMISED`, because a worker
-/// refills it in batches of 32.
+/// Maximum number of frames without loss, with whole receive chunks (one per frame). The ring has 31 chunks beyond
+/// `PROMISED`, because a worker refills it in batches of 32.
 const WHOLE: u32 = PROMISED + 31;
 /// Maximum number of frames without loss, with small receive chunks: long frames take several, so the ring has one more per 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
@@ -159,7 +159,6 @@ fn stalled_switch_loses_only_frames_beyond_receive_chunks() {
     }
 }
 
-/// When the stall begins, up to 31 chunks may be missing from the fill ring (see `WHOLE`).
 #[test] // proves: memory, headroom
 fn switch_stalled_within_budget_after_traffic_loses_no_frame() {
     for before in [31, 32, 63] {

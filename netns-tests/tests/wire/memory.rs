@@ -7,7 +7,8 @@ use xoff_netns_tests::{Bed, Config};
 
 use crate::bed;
 
-/// Bytes of program code that `xoff check` assumes; the real size depends on the build.
+/// Bytes of a release build's code, which `xoff check` counts in its process memory; the real size depends on the
+/// build.
 const CODE: u64 = 15 << 20;
 
 fn printed_bytes(bed: &Bed, config: &Config) -> u64 {

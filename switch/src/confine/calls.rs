@@ -246,8 +246,8 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Returns the rules of every [`Part`]: no executable memory, signals only to this process (for an abort), and no
-/// F_SETOWN, which makes the kernel send signals.
+/// Returns rules of all parts except owner and opener: no executable memory, signals only to this process (for an
+/// abort), and no F_SETOWN, which makes the kernel send signals.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);

@@ -10,8 +10,7 @@ use super::view::{Link, SwitchView};
 use crate::lacp::member::Standing;
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Time for which LACP may keep a group or member from sending before this is a fault. Normally, LACP permits data
-/// after two to four seconds.
+/// Time for which LACP may keep a group or member from sending before this is a fault.
 const IDLE_AFTER: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -134,7 +133,7 @@ pub(super) fn idle_reason(view: &SwitchView, group: &GroupSettings) -> Option<St
     }
     let at = |standing: Standing| {
         let ports = members().filter(|port| ports[port.index()].standing == standing);
-        let names: Vec<&str> = ports.map(|port| view.name_of(port)).collect();
+        let names: Vec<String> = ports.map(|port| format!("port {}", view.name_of(port))).collect();
         (!names.is_empty()).then(|| format!("{} {}", standing.obstacle(), names.join(", ")))
     };
     let passive =
@@ -163,7 +162,7 @@ pub(super) fn out_reason(view: &SwitchView, group: &GroupSettings, port: PortId)
         Standing::OtherPartner if chosen.is_individual() => {
             format!("the partner does not aggregate port {joined} (individual), so no other port can join")
         }
-        standing => format!("{} {port}", standing.obstacle()),
+        standing => format!("{} port {port}", standing.obstacle()),
     };
     let ends = (at.standing != Standing::NoPartner).then(|| {
         let [here, there] =
@@ -226,7 +225,7 @@ mod tests {
         assert_eq!(reason(None, Standing::Distributing, &group), None);
         assert_eq!(reason(Some(since.after(Nanos(1))), Standing::NoPartner, &group), None);
         let text = reason(Some(since), Standing::Attached, &group).unwrap();
-        assert_eq!(text, "the partner has not put the link into its group at port left");
+        assert_eq!(text, "the partner has not joined its end of the link to a group, at port left");
         let text = reason(Some(since), Standing::NoPartner, &group).unwrap();
         assert_eq!(text, "no LACP partner at port left");
 

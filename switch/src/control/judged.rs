@@ -84,7 +84,8 @@ pub struct ResponseStatus {
 pub struct UnseenStatus {
     /// Lost frames that count as losses of lossless classes (docs/verdict.md).
     pub lossless: u64,
-    /// Frames lost before the XDP program read their class, while it received only lossy frames.
+    /// Frames lost before the XDP program read their class, while only lossy frames came; some may be lossless.
+    /// Includes drops that an untested driver may count twice.
     pub unknown: u64,
     /// Lost frames that were certainly lossy.
     pub lossy: u64,

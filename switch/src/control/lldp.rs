@@ -83,7 +83,7 @@ pub struct NeighborStatus {
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
     /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The first supplies `pfc`, `ets`, `dscp_map`
-    /// and `applications`.
+    /// and `applications`; `cin` supplies none.
     #[serde(default)]
     pub dcbx: Vec<String>,
     /// True if the neighbor understands pauses of listed flows (OFC).

@@ -472,7 +472,7 @@ pub struct IngressStatus {
     /// Minimum free headroom in the last five minutes; `None` for a lossy class.
     #[serde(default)]
     pub headroom_free_recent_bytes: Option<u64>,
-    /// Headroom that the port needs by calculation; `None` for a lossy class, or without `peer_response`.
+    /// Headroom that the port needs by calculation; `None` for a lossy class, or if nothing is assumed about the peer.
     #[serde(default)]
     pub headroom_needed_bytes: Option<u64>,
 }

@@ -23,7 +23,8 @@ pub struct Verdict {
     /// Frames lost outside the switch that count as losses of lossless classes. Zero is a proof only if `unproved` is
     /// empty.
     pub unseen_lost: u64,
-    /// Frames lost before the XDP program read their class, while it received only lossy frames.
+    /// Frames lost before the XDP program read their class, while only lossy frames came; some may be lossless.
+    /// Includes drops that an untested driver may count twice.
     #[serde(default)]
     pub unseen_unknown: u64,
     /// Frames lost outside the switch at ports that carried only lossy classes.

@@ -20,16 +20,14 @@ const BURST: usize = 3;
 pub enum Standing {
     #[default]
     Down,
-    /// The partner does not send LACP frames, or has stopped sending them.
+    /// The partner sends no LACP frames, or has stopped.
     NoPartner,
     /// The partner is this switch itself, or belongs to another system or group than the partners of the group's other
     /// ports.
     OtherPartner,
     /// The partner's LACP frames lack the bit Aggregation, and the group has another port.
     Individual,
-    /// The port waits for `JOIN_DELAY` before it joins its group.
     Waiting,
-    /// The port has joined its group, but its partner has not.
     Attached,
     Collecting,
     Distributing,
@@ -47,18 +45,18 @@ xoff_wire::named! { Standing {
 } }
 
 impl Standing {
-    /// Returns why members in this state send no data; the caller appends their names.
+    /// Returns why members in this state send no data; the caller appends `port` and each name.
     #[must_use]
     pub const fn obstacle(self) -> &'static str {
         match self {
-            Standing::Down => "no link at port",
-            Standing::NoPartner => "no LACP partner at port",
-            Standing::OtherPartner => "a partner of another system or group, or this switch itself, at port",
-            Standing::Individual => "a partner that does not aggregate its port (individual) at port",
-            Standing::Waiting => "about to join: port",
-            Standing::Attached => "the partner has not put the link into its group at port",
-            Standing::Collecting => "the partner accepts no data at port",
-            Standing::Distributing => "joined: port",
+            Standing::Down => "no link at",
+            Standing::NoPartner => "no LACP partner at",
+            Standing::OtherPartner => "a partner of another system or group, or this switch itself, at",
+            Standing::Individual => "a partner that does not aggregate its port (individual) at",
+            Standing::Waiting => "about to join:",
+            Standing::Attached => "the partner has not joined its end of the link to a group, at",
+            Standing::Collecting => "the partner accepts no data at",
+            Standing::Distributing => "joined:",
         }
     }
 }

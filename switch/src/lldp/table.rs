@@ -16,6 +16,7 @@ pub struct Neighbor {
     pub mac: MacAddr,
     pub since: Nanos,
     pub last_received: Nanos,
+    /// Last announced time to live, in seconds.
     pub ttl: u16,
     pub announced: Announcement,
 }

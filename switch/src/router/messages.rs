@@ -14,7 +14,7 @@ use xoff_wire::units::MacAddr;
 
 use super::tables::{KernelLink, Nexthops, RouteKey, RouteKind, Station, Via};
 
-const IPV6_MTU_LEAST: u32 = 1280;
+const IPV6_MTU_LEAST: u32 = 1280; // RFC 8200, 5
 
 pub(super) fn link(message: &LinkMessage) -> KernelLink {
     let flags = message.header.flags;

@@ -398,7 +398,7 @@ impl MirrorState {
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
         // Query any link before the dump. The kernel reports a link as down before it removes the link's routes.
-        // Unlike a dump, it answers the query only after the removal.
+        // It answers the query, unlike a dump, only after the removal.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);

@@ -234,7 +234,7 @@ impl Snooper {
 }
 
 fn link_local(mac: MacAddr) -> u128 {
-    let [a, b, c, d, e, f] = mac.0;
+    let [a, b, c, d, e, f] = mac.0; // RFC 4291 appendix A
     let identifier = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
     (0xfe80 << 112) | u128::from(identifier)
 }

@@ -56,7 +56,7 @@ pub fn parse(bytes: &[u8], header: &Header, defects: Defects) -> Option<Pfc> {
     }
     let mut pfc = Pfc { vector: *body.get(3)?, times: [0; CLASSES] };
     for (class, time) in pfc.times.iter_mut().enumerate() {
-        // Only with the defect `truncated`, frames that lack some pause times get here.
+        // Frames that lack some pause times get here only with the defect `truncated`.
         *time = word(body, 4 + 2 * class).unwrap_or(u16::MAX);
         if *time > 0 && defects.has(Defect::VectorIgnored) {
             pfc.vector |= 1 << class;

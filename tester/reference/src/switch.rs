@@ -25,6 +25,7 @@ pub struct Settings {
     pub lossless: u8,
     pub thresholds: Thresholds,
     pub quanta: u16,
+    /// Maximum bytes of a lossy egress queue.
     pub lossy_max: u64,
     /// Bytes of an egress queue above which ECN-capable packets are marked.
     pub ecn: u64,
@@ -188,7 +189,7 @@ impl Switch {
         self.ports[to].egress.push(packet);
     }
 
-    /// Releases one reference to a frame. Releasing the last one removes the frame's bytes from the ingress queue.
+    /// Releases a reference to a frame; with the last one, the frame's bytes leave the ingress queue.
     fn release(&mut self, packet: Rc<Packet>, now: u64) {
         let Some(Packet { bytes, ingress, class, .. }) = Rc::into_inner(packet) else { return };
         self.ports[ingress].ingress.release(class, bytes.len() as u64);

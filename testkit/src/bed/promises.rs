@@ -130,7 +130,7 @@ impl SwitchNode {
         let innocent = blamed == 0 || self.may_lose || self.may_lapse;
         breaches.expect(innocent, Promise::PausesKept, || {
             format!(
-                "{port:?} class {class}: {blamed} frames count as late or too many, although the peer obeys"
+                "{port:?} class {class}: {blamed} frames count as late or excess frames, although the peer obeys"
             )
         });
     }

@@ -8,7 +8,8 @@ impl Ports {
         self.reap(to);
         let room = self.ports[to].tx.nb_free(BATCH_U32) as usize;
         let batch = &mut self.batch[..room.min(BATCH)];
-        // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
+        // SAFETY: the kernel gives up the chunks of the descriptors that it returns. Those overwritten were passed on
+        // before.
         let received = unsafe { self.ports[from].rx.consume(batch) };
         self.ports[from].receiving -= received;
         // SAFETY: the descriptors have just left the RX ring, and are nowhere else.
@@ -21,7 +22,7 @@ impl Ports {
 
     pub fn send_again(&mut self, port: usize) -> Result<(), BenchError> {
         let to = &mut self.ports[port];
-        // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
+        // SAFETY: as in `forward`.
         let back = unsafe { to.completion.consume(&mut self.batch) };
         for chunk in &mut self.batch[..back] {
             *chunk = self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize];

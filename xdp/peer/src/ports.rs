@@ -176,7 +176,8 @@ impl Ports {
     }
 
     pub fn reap(&mut self, port: usize) -> usize {
-        // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
+        // SAFETY: the kernel gives up the chunks of the descriptors that it returns. Those overwritten were passed on
+        // before.
         let back = unsafe { self.ports[port].completion.consume(&mut self.batch) };
         self.free.extend_from_slice(&self.batch[..back]);
         back

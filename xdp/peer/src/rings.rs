@@ -87,7 +87,8 @@ impl RxRing for Rx {
     #[allow(clippy::cast_possible_truncation)] // at most a batch
     fn available(&mut self) -> u32 {
         if self.released == self.received {
-            // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were released.
+            // SAFETY: the kernel gives up the chunks of the descriptors that it returns. Those overwritten were
+            // released.
             self.received = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.released = 0;
         }
@@ -201,7 +202,8 @@ impl CompletionRing for Completion {
     fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
         let mut all = 0;
         loop {
-            // SAFETY: the kernel gives up the chunks of these descriptors. Those overwritten were passed on before.
+            // SAFETY: the kernel gives up the chunks of the descriptors that it returns. Those overwritten were
+            // passed on before.
             let n = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.batch[..n].iter().for_each(|chunk| each(slot(chunk.addr())));
             all += n as u32;

@@ -39,8 +39,9 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the column `class`, then rows that differ only in port and device. With a column
-    /// `device`, only ports and devices with consecutive numbers merge.
+    /// Merges rows that differ only in column `class`, then those that differ only in port and device.
+    ///
+    /// With a column `device`, only ports and devices with consecutive numbers merge.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -52,7 +53,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that are equal except in the columns `folded`, if `joins` accepts their cells in these columns.
+    /// Merges rows that are equal except in columns `folded`, if `joins` accepts their cells there.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {

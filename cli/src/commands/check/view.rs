@@ -457,9 +457,9 @@ fn class_view(
     })
 }
 
-/// Returns how long a congested egress line stays busy after XONs to its senders, and how long its frames wait.
+/// Returns how long a congested line stays busy after XONs to senders, and how long its frames wait.
 ///
-/// Both follow from the ingress ports' thresholds. Returns `None` if pauses also depend on free shared memory or a policy other than PFC.
+/// Returns `None` if pauses also depend on free shared memory or a policy other than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);

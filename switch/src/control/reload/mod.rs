@@ -300,7 +300,7 @@ impl Reloader {
     }
 
     /// Returns whether all queues are within the limits of `running`, so that no frame admitted under a former
-    /// configuration needs memory.
+    /// configuration needs additional memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -381,7 +381,8 @@ impl Reloader {
         Ok(())
     }
 
-    /// Exchanges all workers' settings, without a time limit. Returns the old ones, for this thread to free.
+    /// Replaces all workers' settings by `settings`, without a time limit. Returns the old ones, for this thread to
+    /// free.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {

@@ -1,5 +1,5 @@
-//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket. The bucket drains at the line rate,
-//! and holds what the line carries in the worker's longest stall.
+//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket. The bucket drains at the line rate. It
+//! holds `burst`, and what the line carries in 50 ms plus `stall_budget` or, if longer, the worker's longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};

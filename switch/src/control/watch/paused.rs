@@ -3,7 +3,7 @@ use xoff_wire::units::{CLASSES, Class, Nanos, PortId};
 use super::super::view::SwitchView;
 
 pub(super) const WINDOW: Nanos = Nanos::from_secs(5);
-/// Percentage of [`WINDOW`] from which on a paused class is a fault of the peer.
+/// Minimum percentage of [`WINDOW`] for which a peer at fault pauses a class.
 pub(super) const PERCENT_MIN: u64 = 95;
 
 #[derive(Clone, Debug, Default)]
