@@ -92,9 +92,9 @@ fn error_for_wrong_value_names_given_and_allowed_values() {
     assert_only("[defaults]\nlossless = [8]\n", (2, 12), &["`lossless` is [8]", "classes from 0 to 7"]);
     assert_only("[defaults]\ntagged = [4095]\n", (2, 10), &["VLANs from 1 to 4094"]);
     assert_only("[defaults]\ntagged = [\"20-10\"]\n", (2, 10), &["VLANs from 1 to 4094"]);
-    assert_only("[defaults]\ndscp_map = { 64 = 1 }\n", (2, 12), &["is { 64 = 1 }", "DSCPs from 0 to 63"]);
+    assert_only("[defaults]\ndscp_map = { 64 = 1 }\n", (2, 12), &["is { 64 = 1 }", "DSCPs) from 0 to 63"]);
     assert_only("[defaults]\npcp_map = { 3 = 8 }\n", (2, 11), &["is { 3 = 8 }", "classes from 0 to 7"]);
-    assert_only("[defaults]\npcp_map = { 3-4 = 1, 4 = 2 }\n", (2, 11), &["with different keys"]);
+    assert_only("[defaults]\npcp_map = { 3-4 = 1, 4 = 2 }\n", (2, 11), &["for different keys"]);
     let long = format!("[defaults]\nlossless = [{}8]\n", "3, ".repeat(99));
     assert_only(&long, (2, 12), &[&format!("is [{}..., but", "3, ".repeat(20).trim_end())]);
     assert_only("[defaults]\nrewrite_pcp = [1, 2]\n", (2, 15), &["list of 8 numbers from 0 to 7"]);

@@ -179,7 +179,7 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
 pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
         format!(
-            "classes from 0 to 7 by different PCPs or DSCPs from 0 to {}, such as {{ 3 = 3, 4-5 = 0 }}",
+            "classes from 0 to 7 for different keys (PCPs or DSCPs) from 0 to {}, such as {{ 3 = 3, 4-5 = 0 }}",
             N - 1
         )
     };

@@ -261,7 +261,7 @@ fn refused_change_of_ports_leaves_switch_unchanged() {
         assert_eq!((switch.status().ports.len(), switch.class(1, 3).ingress.xoff_bytes), (2, 100_000));
     };
     refused(&with(3, 90_000).port(3, "mtu = 9000"), "but its device p3 has an MTU of 1500");
-    refused(&with(4, 90_000), "with `spare_ports`");
+    refused(&with(4, 90_000), "need `spare_ports`");
     let missing = with(2, 90_000).more("[[port]]\nname = \"x\"\ndevice = \"veth7\"");
     refused(&missing, "port x: no interface veth7");
     let third = Config::new(0, "speed = \"100M\"").more("[[port]]\nname = \"p3\"\ndevice = \"p3\"");
