@@ -42,9 +42,7 @@ def annotations():
             sys.exit(f"{file}: write `#[test] // proves: ID` in one line")
         of_file = OF_FILE.findall(text)
         if len(of_file) > 1:
-            sys.exit(
-                f"{file}: only one line `// Tests for sections of SPECIFICATION.md: ID` may stand in a file"
-            )
+            sys.exit(f"{file}: only one line `// Tests for sections of SPECIFICATION.md: ID` may stand in a file")
         for ids, test in TEST.findall(text):
             if ids or of_file:
                 yield PurePosixPath(file), test, (ids or of_file[0]).split(", ")
