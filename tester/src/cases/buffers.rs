@@ -212,7 +212,7 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
         judgement.require_in_time(before + slack >= expected.0, || {
             format!("the device sent XON only below {before} bytes; configured are {} bytes", expected.0)
         });
-    } else if after + u64::from(full_size(bench)) > filled.bytes {
+    } else if after + u64::from(full_size(bench, FROM)) > filled.bytes {
         judgement.note("XON follows at once below XOFF: the thresholds have no hysteresis");
     }
     let markers = found.map(|at| Marker { x: at.since(begin).0 as f64 / 1e6, label: "XON".to_owned() });

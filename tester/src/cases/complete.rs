@@ -106,13 +106,13 @@ pub(super) fn senders(bench: &Bench) -> impl Iterator<Item = usize> + use<> {
 }
 
 /// Returns the size without FCS of a frame with the device's MTU, at most 1,514 bytes and a tag.
-pub(super) fn full_size(bench: &Bench) -> u32 {
-    bench.setup.device.mtu.min(1_500) + 14 + tag_len(bench)
+pub(super) fn full_size(bench: &Bench, from: usize) -> u32 {
+    bench.setup.device.mtu.min(1_500) + 14 + tag_len(bench, from)
 }
 
-pub(super) fn tag_len(bench: &Bench) -> u32 {
+pub(super) fn tag_len(bench: &Bench, from: usize) -> u32 {
     let is_marked = matches!(bench.setup.mark(lossless(bench)), Some(Mark::Pcp(_)));
-    if is_marked || bench.ports().iter().all(|port| port.settings.vlan.is_some()) { 4 } else { 0 }
+    if is_marked || bench.port(from).settings.vlan.is_some() { 4 } else { 0 }
 }
 
 /// Makes the receiver pause and resume `classes` in turn, each time for `pause`, until `span` has passed.

@@ -34,17 +34,18 @@ fn reaction(bench: &Bench) -> Nanos {
     response_limit(bench).max(Nanos::from_millis(5))
 }
 
-/// Pauses the lowest lossless class for `span` while some of its frames are queued. Returns their stream.
-fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
+/// Pauses the lowest lossless class for `span` while some of its frames are queued. Returns their stream and the pause's begin.
+fn storm(bench: &mut Bench, span: Nanos) -> Result<(StreamId, Nanos), Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;
+    settle(bench)?; // after an earlier storm
     let (begin, reaction) = (bench.now(), reaction(bench));
     bench.hold(TO, [class].into_iter().collect(), reaction.after(span).after(POLL));
     bench.run_for(reaction)?;
     let waiting = bench.stream(Flow::new(FROM, TO, class).count(WAITING))?;
     bench.run_for(span)?;
     require_held(bench, begin)?;
-    Ok(waiting)
+    Ok((waiting, begin))
 }
 
 fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -59,8 +60,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
         )));
     }
     let mut judgement = Judgement::new();
-    let begin = bench.now();
-    let waiting = storm(bench, span)?;
+    let (waiting, begin) = storm(bench, span)?;
     let early = bench.tally(waiting).frames;
     bench.release(TO);
     let took = bench.now().since(begin);
@@ -85,8 +85,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
         let (took, time) = (micros(took), micros(time));
         format!("{lost} frames were dropped in a storm of {took}; the detection time is {time}")
     });
-    settle(bench)?;
-    let waiting = storm(bench, Nanos(time.0 * 2).after(POLL))?;
+    let (waiting, _) = storm(bench, Nanos(time.0 * 2).after(POLL))?;
     bench.release(TO);
     bench.run_for(POLL)?;
     let lost = bench.missing(waiting);

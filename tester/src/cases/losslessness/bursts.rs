@@ -17,7 +17,7 @@ fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judge
     let class = lossless(bench);
     start_heartbeat(bench)?;
     let mut judgement = Judgement::new();
-    for size in sizes.map(|size| size + tag_len(bench)).collect::<Vec<_>>() {
+    for size in sizes.map(|size| size + tag_len(bench, FROM)).collect::<Vec<_>>() {
         let rate = share(bench, 50, 1, size);
         let flow = Flow::new(FROM, TO, class).size(size).rate(rate);
         let stream = send_all(bench, flow, FRAMES_OF_SIZE)?;
@@ -53,7 +53,7 @@ pub(super) fn jumbo(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn bursts(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, size) = (lossless(bench), full_size(bench));
+    let (class, size) = (lossless(bench), full_size(bench, FROM));
     start_heartbeat(bench)?;
     let mut streams = Vec::new();
     for _ in 0..BURSTS {

@@ -38,10 +38,11 @@ fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgemen
 }
 
 pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, size) = (lossless(bench), full_size(bench));
+    let class = lossless(bench);
     let mut streams = Vec::new();
     start(bench)?;
     for from in senders(bench) {
+        let size = full_size(bench, from);
         let rate = bench.port(from).speed().min(share(bench, 100, 1, size));
         streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
     }
@@ -63,7 +64,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
 fn start_mix(bench: &mut Bench, percent: u64) -> Result<Vec<StreamId>, Void> {
     let class = lossless(bench);
     let count = senders(bench).count();
-    let sizes = MIX.map(|(size, part)| (size.min(full_size(bench)), part));
+    let sizes = MIX.map(|(size, part)| (size.min(full_size(bench, FROM)), part));
     let on_line = |(size, part): (u32, u64)| part * Bytes::on_line(size).0;
     let all: u64 = sizes.into_iter().map(on_line).sum();
     let frames: u64 = MIX.iter().map(|(_, part)| part).sum();
@@ -75,6 +76,7 @@ fn start_mix(bench: &mut Bench, percent: u64) -> Result<Vec<StreamId>, Void> {
         for (size, part) in sizes {
             let rate = rate * on_line((size, part)) / all;
             let rate = BitRate::new(rate.max(1_000)).expect("the rate is not zero");
+            let size = size.min(full_size(bench, from));
             streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
         }
     }
@@ -89,7 +91,7 @@ pub(super) fn mix(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, size) = (lossless(bench), full_size(bench));
+    let (class, size) = (lossless(bench), full_size(bench, FROM));
     let rate = share(bench, 60, 1, size);
     start(bench)?;
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
@@ -99,7 +101,7 @@ pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, size) = (lossless(bench), full_size(bench));
+    let (class, size) = (lossless(bench), full_size(bench, FROM));
     start(bench)?;
     let rate = share(bench, 80, 1, size);
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
@@ -118,11 +120,11 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
     if classes.len() < 2 {
         return Err(Void::NotPossible("the device has one lossless class only".into()));
     }
-    let size = full_size(bench);
-    let rate = share(bench, 150, senders(bench).count() * 2, size);
+    let rate = share(bench, 150, senders(bench).count() * 2, full_size(bench, FROM));
     let mut streams = Vec::new();
     start(bench)?;
     for from in senders(bench) {
+        let size = full_size(bench, from);
         for class in &classes {
             streams.push(bench.stream(Flow::new(from, TO, *class).size(size).rate(rate))?);
         }
@@ -133,15 +135,16 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, size) = (lossless(bench), full_size(bench));
+    let class = lossless(bench);
     let ports = bench.ports().len();
     // Leave 5 % of each line to the heartbeat.
-    let rate = share(bench, 95, ports - 1, size);
+    let rate = share(bench, 95, ports - 1, full_size(bench, FROM));
     let mut streams = Vec::new();
     start(bench)?;
     for to in 0..ports {
         bench.only_count(to);
         for from in (0..ports).filter(|from| *from != to) {
+            let size = full_size(bench, from);
             streams.push(bench.stream(Flow::new(from, to, class).size(size).rate(rate))?);
         }
     }

@@ -101,7 +101,7 @@ impl Flood {
 fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for class in marked(bench, bench.setup.device.lossless)? {
-        for size in [SMALL, full_size(bench)] {
+        for size in [SMALL, full_size(bench, TO)] {
             Flood::run(bench, class, size)?.judge(&mut judgement);
         }
     }
@@ -112,7 +112,7 @@ fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let allowed = bench.setup.device.lossless;
     let mut judgement = Judgement::new();
     for class in marked(bench, ClassSet(!allowed.0))? {
-        let flood = Flood::run(bench, class, full_size(bench))?;
+        let flood = Flood::run(bench, class, full_size(bench, TO))?;
         flood.require_full_line(&mut judgement);
     }
     require_only(bench, &mut judgement, TO, 0, allowed);
