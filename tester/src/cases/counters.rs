@@ -179,11 +179,12 @@ fn others(bench: &Bench, port: usize) -> u64 {
 fn frames(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let (received, sent) = (key(bench, FROM, "rx_frames")?, key(bench, TO, TX_FRAMES)?);
-    let before = settled(bench, &[&received, &sent])?;
     let others_before = others(bench, TO);
+    let before = settled(bench, &[&received, &sent])?;
     start_heartbeat(bench)?;
     let flow = Flow::new(FROM, TO, class);
-    let stream = send_all(bench, flow.rate(share(bench, 20, 1, flow.size)), FRAMES)?;
+    let rate = flow.rate.min(share(bench, 20, 1, flow.size));
+    let stream = send_all(bench, flow.rate(rate), FRAMES)?;
     drain(bench, &[stream])?;
     let sent = Expected { key: sent, frames: bench.tally(stream).frames, others: Some((TO, others_before)) };
     judge(bench, &before, &[Expected::exactly(received, FRAMES), sent])
