@@ -232,6 +232,7 @@ mod tests {
             ("headroom.size", Verdict::Fail, "receive.xon", Ability::SendsValidPfc),
             ("receive.expiry", Verdict::Fail, "receive.xon", Ability::ObeysPauses),
             ("send.source", Verdict::Fail, "send.format", Ability::SendsValidPfc),
+            ("watchdog.detection", Verdict::Fail, "receive.xon", Ability::ObeysPauses),
             ("counters.pfc", Verdict::Fail, "receive.xon", Ability::ObeysPauses),
         ] {
             assert_eq!(

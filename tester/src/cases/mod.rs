@@ -40,11 +40,12 @@ pub(crate) const BASIC: [(&str, Ability); 7] = [
 ];
 
 /// Cases, each with an ability that the device may lack: the case's failure proves a fault nevertheless.
-pub(crate) const JUDGED_WITHOUT: [(&str, Ability); 5] = [
+pub(crate) const JUDGED_WITHOUT: [(&str, Ability); 6] = [
     ("receive.lossy-class", Ability::ObeysPauses),
     (receive::NOT_RELAYED, Ability::ObeysPauses),
     ("send.source", Ability::ObeysPauses),
     ("send.source", Ability::SendsValidPfc),
+    ("watchdog.detection", Ability::ObeysPauses),
     ("counters.pfc", Ability::ObeysPauses),
 ];
 
