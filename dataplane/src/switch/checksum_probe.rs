@@ -47,7 +47,7 @@ impl ChecksumProbe {
 }
 
 impl Switch {
-    /// Once a second, lets this worker's ports examine checksums again. Also ends micro-flows, of which only the first
+    /// Lets this worker's ports examine checksums again, once a second. Also ends micro-flows, of which only the first
     /// frame is parsed and examined.
     #[inline]
     pub(super) fn open_checksum_probes(&mut self) {

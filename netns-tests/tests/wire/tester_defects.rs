@@ -5,7 +5,7 @@ use std::process::Command;
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
 
-/// One defect for each group of `xoff test` cases, except slow groups.
+/// Defects, one for each group of `xoff test` cases, except slow groups.
 const DEFECTS: [&str; 8] = [
     "quantum-half",
     "no-xon",
