@@ -311,8 +311,9 @@ capfc-tcp-settings() {
         --set load.0.arrivals=2500
 }
 
+# Shorter time-outs and fast retransmission come first, so that `capfc_needless` can compare with them.
 capfc-tcp-grid() {
-    local detection rto spread scenario
+    local detection rto spread scenario policies=(pfc capfc-stop-max capfc-stop-calibrate)
     for detection in 3 never; do
         for rto in 10ms 50ms 200ms; do
             for spread in adaptive flow; do
@@ -362,13 +363,39 @@ capfc_policies() {
         each xoff=110KB xon=100KB egress_max=1MB
         capfc_cell "$name-plain" "${plain[@]}" "${keys[@]}" "$@"
     fi
-    capfc_cell "$name" "$@"
+    if [[ ${policies:-} ]]; then
+        local policy
+        for policy in "${policies[@]}"; do
+            capfc_cell "$name-$policy" --set policy="$policy" "$@"
+        done
+    else
+        capfc_cell "$name" "$@"
+    fi
     capfc_cell "$name-wstop" --set policy=pfc --set switch.all.when_full=stop "$@"
 }
 
+# capfc_needless NAME: prints the result that NAME must equal, if any: without time-outs no time-out matters, and without retransmissions
+# no rule for them.
+capfc_needless() {
+    local other=$1 column=timeouts
+    case $1 in
+        capfc-tcp-grid-*-50ms-* | capfc-tcp-grid-*-200ms-*) other=${other/-50ms-/-10ms-} other=${other/-200ms-/-10ms-} ;;
+        capfc-tcp-grid-*-never-*) other=${other/-never-/-3-} column=resent_frames ;;
+        *) return 1 ;;
+    esac
+    [[ ! -e $out/$other/runs.csv ]] || awk -F, -v column=$column '
+        NR == 1 { for (at = 1; at <= NF; at++) if ($at == column) break; next }
+        $at > 0 { exit 1 }' "$out/$other/runs.csv" || return 1
+    echo "$other"
+}
+
 capfc_cell() {
-    local name=$1
+    local name=$1 other
     shift
+    if other=$(capfc_needless "$name"); then
+        printf '\n`%s` is as `%s`.\n' "$name" "$other"
+        return
+    fi
     if [[ ! -e $out/$name/summary.txt ]]; then
         rm -rf "${out:?}/$name"
         sim "$name" capfc-tcp "$@"
