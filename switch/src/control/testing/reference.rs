@@ -35,25 +35,14 @@ fn families(text: &str) -> BTreeMap<String, MetricFamily> {
     families
 }
 
-fn unit(name: &str) -> &'static str {
-    let name = name.trim_end_matches("_total");
-    let units = [
-        ("_bytes_per_second", "bytes/s"),
-        ("_frames_per_second", "frames/s"),
-        ("_bytes", "bytes"),
-        ("_seconds", "seconds"),
-        ("_frames", "frames"),
-        ("_drops", "frames"),
-    ];
-    units.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
-}
-
 #[must_use]
 pub fn metric_table(text: &str) -> String {
-    let mut table = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n".to_owned();
+    let mut table = "| metric | labels | meaning |\n|---|---|---|\n".to_owned();
     for (name, MetricFamily { kind, help, labels }) in families(text) {
         let labels = labels.into_iter().collect::<Vec<_>>().join(", ");
-        let _ = writeln!(table, "| `{name}` | {kind} | {} | {labels} | {help} |", unit(&name));
+        let of_name = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let kind = if kind == of_name { String::new() } else { format!(" ({kind})") };
+        let _ = writeln!(table, "| `{name}`{kind} | {labels} | {help} |");
     }
     table
 }
