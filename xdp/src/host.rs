@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use xoff_wire::units::MacAddr;
+use xoff_wire::units::{BitRate, MacAddr};
 
 use crate::driver::Driver;
 use crate::sys::{self, Ethtool};
@@ -40,6 +40,11 @@ pub fn driver(device: &str) -> io::Result<(Driver, Option<bool>)> {
     let ethtool = Ethtool::new(device)?;
     let obeys_pause = ethtool.flow_control().map(|flow_control| flow_control.rx);
     Ok((Driver(ethtool.driver().unwrap_or_default()), obeys_pause))
+}
+
+/// Returns the line rate that the driver reports; `None` if it reports none, as without a link.
+pub fn speed(device: &str) -> io::Result<Option<BitRate>> {
+    Ethtool::new(device)?.speed()
 }
 
 #[cfg(test)]

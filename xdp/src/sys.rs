@@ -15,7 +15,7 @@ use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpOptionsFlags, XdpUmemReg,
 };
 use rustix::net::{self, RecvFlags, SendFlags, sockopt};
-use xoff_wire::units::MacAddr;
+use xoff_wire::units::{BitRate, MacAddr};
 
 use crate::driver::{FlowControl, ReceiveRing};
 use crate::layout::Layout;
@@ -259,6 +259,19 @@ struct Pause {
     tx: u32,
 }
 
+#[repr(C)]
+#[derive(Default)]
+struct LinkSettings {
+    command: u32,
+    modes: [u32; 2],
+    speed_low: u16,
+    ports: [u8; 6],
+    packets: [u32; 2],
+    speed_high: u16,
+    crossing: [u8; 2],
+    rest: [u32; 3],
+}
+
 fn name_of(device: &str) -> [libc::c_char; libc::IFNAMSIZ] {
     let mut name = [0; libc::IFNAMSIZ];
     for (to, &from) in name[..libc::IFNAMSIZ - 1].iter_mut().zip(device.as_bytes()) {
@@ -274,6 +287,7 @@ pub(crate) struct Ethtool {
 }
 
 impl Ethtool {
+    const GET_LINK_SETTINGS: u32 = 0x01;
     const GET_DRIVER_INFO: u32 = 0x03;
     const GET_FLAGS: u32 = 0x25;
     const SET_FLAGS: u32 = 0x26;
@@ -371,6 +385,16 @@ impl Ethtool {
     pub(crate) fn flow_control(&self) -> Option<FlowControl> {
         let mut pause = Pause { command: Ethtool::GET_FLOW_CONTROL, ..Pause::default() };
         self.request(&mut pause).ok().map(|()| FlowControl { rx: pause.rx != 0, tx: pause.tx != 0 })
+    }
+
+    pub(crate) fn speed(&self) -> io::Result<Option<BitRate>> {
+        let mut link = LinkSettings { command: Ethtool::GET_LINK_SETTINGS, ..LinkSettings::default() };
+        match self.request(&mut link) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
+            result => result?,
+        }
+        let megabits = u32::from(link.speed_high) << 16 | u32::from(link.speed_low);
+        Ok(BitRate::new(u64::from(megabits) * 1_000_000).filter(|_| megabits != u32::MAX))
     }
 
     fn request<T>(&self, request: &mut T) -> io::Result<()> {

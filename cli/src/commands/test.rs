@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Subcommand;
 use miette::{IntoDiagnostic as _, miette};
 use signal_hook::flag;
+use xoff_config::{quantity, visible};
 use xoff_flow_control::settings::Trust;
 use xoff_host::values;
 use xoff_tester::cases::{self, Case};
@@ -41,7 +42,7 @@ enum TestCommand {
 
 /// Examine a NIC of this machine.
 ///
-/// Example: xoff test nic eth0 --peer eth1 --speed 10G
+/// Example: xoff test nic eth0 --peer eth1
 ///
 /// A cable connects the two interfaces. The tester sends through the kernel's queues of the NIC, so that `xoff nic`
 /// can take part, and sends pauses from the other end.
@@ -52,9 +53,9 @@ struct NicArgs {
     /// Interface at the other end of the cable.
     #[arg(long, value_name = "INTERFACE")]
     peer: String,
-    /// Speed of the line.
+    /// Speed of the line [default: as reported by the NIC].
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
-    speed: BitRate,
+    speed: Option<BitRate>,
     /// Classes that obey PFC [default: 3].
     #[arg(long, value_name = "CLASSES", value_parser = values::classes)]
     lossless: Option<ClassSet>,
@@ -148,7 +149,22 @@ fn run_nic(args: &NicArgs) -> miette::Result<ExitCode> {
         response_allowance: args.response_allowance,
         ..DeviceSettings::new(&args.nic, lossless)
     };
-    run_cases(Setup::of_nic(&args.nic, &args.peer, args.speed, device), &cases, &args.options)
+    let speed = args.speed.map_or_else(|| speed(&args.nic), Ok)?;
+    run_cases(Setup::of_nic(&args.nic, &args.peer, speed, device), &cases, &args.options)
+}
+
+fn speed(nic: &str) -> miette::Result<BitRate> {
+    let unknown = |why: String| {
+        miette!(
+            help = "give --speed, such as --speed 10G; a line without a link has no speed",
+            "the speed of {} is unknown: {why}",
+            visible(nic)
+        )
+    };
+    let reported = xoff_xdp::host::speed(nic).map_err(|error| unknown(error.to_string()))?;
+    let reported = reported.ok_or_else(|| unknown("its driver reports none".to_owned()))?;
+    cli::tell(format_args!("{}: {}, as its driver reports", visible(nic), quantity::rate(reported)));
+    Ok(reported)
 }
 
 fn run_compare(args: &CompareArgs) -> miette::Result<ExitCode> {

@@ -33,6 +33,29 @@ fn examine(host: &Namespace, only: &str) -> Vec<(String, String)> {
     cases.iter().map(|case| (text(case, "verdict"), text(case, "reason"))).collect()
 }
 
+#[test]
+fn tester_reads_line_speed_of_nic() {
+    let mut lab = Lab::new();
+    let host = cabled(&mut lab);
+    let added = host.output(Command::new("ip").args(["link", "add", "silent", "type", "dummy"])).unwrap();
+    assert!(added.status.success());
+    let run = |nic: &str| {
+        let mut command = Command::new(BINARY);
+        command.args(["test", "nic", nic, "--peer", "eth1", "--only", "send.spurious", "--json"]);
+        let output = host.output(&mut command).unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), report, String::from_utf8(output.stderr).unwrap())
+    };
+    let (_, report, log) = run("eth0"); // veth reports 10 Gb/s
+    assert!(report["device"]["settings"].to_string().contains("\"eth0, 10G"), "{report} {log}");
+    for (nic, cause) in [("silent", "its driver reports none"), ("absent", "No such device")] {
+        let (code, _, log) = run(nic);
+        assert_eq!(code, Some(2), "{log}");
+        assert!(log.contains(&format!("the speed of {nic} is unknown: {cause}")), "{log}");
+        assert!(log.contains("give --speed, such as --speed 10G"), "{log}");
+    }
+}
+
 /// Returns verdict and reason of one test case; repeats runs in which stalls of the machine prevented a verdict.
 fn verdict(host: &Namespace, case: &str) -> (String, String) {
     let mut runs = (0..5).map(|_| examine(host, case).swap_remove(0));
