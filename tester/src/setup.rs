@@ -32,8 +32,6 @@ use xoff_flow_control::headroom::{cable_delay, standard_response};
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
-use crate::report::Device;
-
 pub const PORTS_MAX: usize = 16;
 const MTU_MAX: u32 = 9216;
 const SOAK: Nanos = Nanos::from_secs(3);
@@ -202,22 +200,6 @@ impl Setup {
     pub fn response(&self, speed: BitRate) -> Nanos {
         let round_trip = Nanos(2 * self.device.cable.0);
         standard_response(speed).after(round_trip).after(self.device.response_allowance)
-    }
-
-    #[must_use]
-    pub fn describe(&self) -> Device {
-        let device = &self.device;
-        let mut settings = vec![
-            ("lossless".to_owned(), format!("{:?}", device.lossless)),
-            ("mtu".to_owned(), device.mtu.to_string()),
-            ("response allowance".to_owned(), xoff_config::quantity::time(device.response_allowance)),
-        ];
-        for (index, port) in self.ports.iter().enumerate() {
-            let to = port.connected.as_deref().map(|name| format!(" to {name}")).unwrap_or_default();
-            let speed = xoff_config::quantity::rate(port.speed);
-            settings.push((format!("port {}", index + 1), format!("{}{to}, {speed}", port.device)));
-        }
-        Device { name: device.name.clone(), settings }
     }
 }
 
