@@ -29,8 +29,6 @@ pub enum TestError {
     Port(#[from] OpenError),
     #[error("the examination cannot begin: {0}")]
     Start(String),
-    #[error("the examination ended early: {0}")]
-    Ended(String),
 }
 
 /// Returns the cases of `all` that match a pattern of `only`; all cases if `only` is empty.
@@ -44,7 +42,7 @@ pub fn use_real_time() -> io::Result<()> {
 }
 
 /// Runs each of `cases` `repeat` times on the device of `setup`, and calls `progress` after each run. Setting
-/// `interrupt` ends the examination.
+/// `interrupt`, or the removal of an interface, ends the examination; the report has the cases run before.
 pub fn examine(
     setup: Setup,
     cases: &[&Case],
@@ -56,18 +54,31 @@ pub fn examine(
     let started_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut bench = Bench::open(setup, interrupt)?;
     bench.accuracy = accuracy::measure(&mut bench).map_err(|void| TestError::Start(void.to_string()))?;
-    let mut reports = Vec::new();
-    for case in cases {
-        for _ in 0..repeat.max(1) {
-            let mut report = examine_case(&mut bench, case)?;
-            excuse_by_basic_case(&mut report, &reports, |ability| match ability {
-                Ability::ObeysPauses => bench.has_paused(),
-                Ability::SendsValidPfc => bench.has_received_invalid_pfc(),
-            });
-            progress(&report);
-            reports.push(report);
+    let (mut reports, mut ended_early) = (Vec::<CaseReport>::new(), None);
+    let runs = cases.iter().flat_map(|case| (0..repeat.max(1)).map(move |_| case));
+    for case in runs {
+        let mut report = match examine_case(&mut bench, case) {
+            Ok(report) => report,
+            Err(void) => {
+                ended_early = Some(void);
+                break;
+            }
+        };
+        excuse_by_basic_case(&mut report, &reports, |ability| match ability {
+            Ability::ObeysPauses => bench.has_paused(),
+            Ability::SendsValidPfc => bench.has_received_invalid_pfc(),
+        });
+        progress(&report);
+        reports.push(report);
+        if bench.is_interrupted() {
+            ended_early = Some(Void::Interrupted);
+            break;
         }
     }
+    let ended_early = ended_early.map(|void| match reports.last() {
+        Some(last) => format!("{void}, after {}", last.id),
+        None => format!("{void}, before the end of the first case"),
+    });
     Ok(Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_s,
@@ -77,6 +88,7 @@ pub fn examine(
             longest_stall_ns: bench.longest_stall(Default::default()).0,
             ..bench.accuracy.clone()
         },
+        ended_early,
         cases: reports,
     })
 }
@@ -100,7 +112,9 @@ fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport], relies:
     }
 }
 
-fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError> {
+/// # Errors
+/// If the examination was interrupted, or an interface removed.
+fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
     let ports = bench.ports().len();
     let mut report = CaseReport {
         id: case.id.to_owned(),
@@ -121,6 +135,9 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
     let (begin, limit) = (Instant::now(), case.limit(&bench.setup));
     let (mut late, mut is_late) = (0, false);
     while report.attempts < ATTEMPTS_MAX && (is_late || begin.elapsed() < REPEATS_MAX) {
+        if report.attempts > 0 && bench.is_interrupted() {
+            break;
+        }
         report.attempts += 1;
         let pressure = Pressure::begin();
         let losses = bench.own_losses();
@@ -128,8 +145,10 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         let run = bench.begin_case().and_then(|()| (case.run)(bench));
         bench.limit(Nanos::NEVER);
         let timelines = bench.timelines();
-        let ended =
-            if matches!(run, Err(Void::Interrupted | Void::Removed(_))) { Ok(()) } else { bench.end_case() };
+        let ended = match run {
+            Err(Void::Interrupted | Void::Removed(_)) => Ok(()),
+            _ => bench.end_case().or_else(|void| if void == Void::Interrupted { Ok(()) } else { Err(void) }),
+        };
         let own = bench.own_losses() - losses;
         let run = match ended.and(run) {
             Ok(_) if own > 0 => Err(Void::Disturbed(format!("the tester's own ports lost {own} frames"))),
@@ -179,9 +198,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
                 (report.verdict, report.reason) = (Verdict::NotRun, reason);
                 return Ok(report);
             }
-            Err(end @ (Void::Removed(_) | Void::Interrupted)) => {
-                return Err(TestError::Ended(end.to_string()));
-            }
+            Err(end @ (Void::Removed(_) | Void::Interrupted)) => return Err(end),
         }
     }
     report.verdict = Verdict::CannotTell;

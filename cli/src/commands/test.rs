@@ -212,6 +212,9 @@ fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result
         report.write(directory)?;
     }
     cli::print(if options.json { report.to_json() } else { report.to_text() })?;
+    if let Some(why) = &report.ended_early {
+        return Err(miette!("the examination ended early: {why}"));
+    }
     Ok(match report.verdict() {
         Verdict::Pass => ExitCode::SUCCESS,
         Verdict::Fail => ExitCode::FAILURE,

@@ -85,6 +85,8 @@ pub struct Bench {
     socket: Option<HostSocket>,
     epoch: u16,
     interrupt: Arc<AtomicBool>,
+    /// True if polls continue although the examination was interrupted.
+    is_finishing: bool,
     wakers: Rc<[OwnedFd]>,
     stalls: Vec<(Nanos, Nanos)>,
     last_step: Nanos,
@@ -119,6 +121,7 @@ impl Bench {
             socket: None,
             epoch: 0,
             interrupt,
+            is_finishing: false,
             wakers: wakers.into_iter().flatten().collect(),
             stalls: Vec::new(),
             last_step: now(),
@@ -419,8 +422,24 @@ impl Bench {
         }
     }
 
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// After an interrupt, permits the running case to receive its last frames; returns any other `void`.
+    pub fn finish(&mut self, void: Void) -> Result<(), Void> {
+        match void {
+            Void::Interrupted => {
+                self.is_finishing = true;
+                Ok(())
+            }
+            void => Err(void),
+        }
+    }
+
     fn step(&mut self) -> Result<(), Void> {
-        if self.interrupt.load(Ordering::Relaxed) {
+        if self.is_interrupted() && !self.is_finishing {
             return Err(Void::Interrupted);
         }
         let time = now();

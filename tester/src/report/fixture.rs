@@ -122,6 +122,7 @@ pub(super) fn report() -> Report {
             longest_stall_ns: 3_100_000,
             method: "1,000 frames through the device at 1,000 frames/s".into(),
         },
+        ended_early: Some("interrupted, after isolation.other-ingress".into()),
         cases: vec![
             stops,
             expiry(Pass, "the pause lasted 511.9 us", 511.9),

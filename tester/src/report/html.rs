@@ -225,6 +225,9 @@ mod tests {
         }
         assert!(html.contains("in 1 of 3 runs"));
         let text = report.to_text();
+        for of in [&html, &text] {
+            assert!(of.contains("ended early: interrupted, after isolation.other-ingress"), "{of}");
+        }
         assert!(text.contains("cannot tell") && text.contains("source: IEEE 802.1Q"), "{text}");
     }
 

@@ -19,6 +19,9 @@ pub struct Report {
     pub duration_s: f64,
     pub device: Device,
     pub accuracy: Accuracy,
+    /// Reason for the end before all cases were run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_early: Option<String>,
     /// Results in the order of their runs. A case that ran several times has several results.
     pub cases: Vec<CaseReport>,
 }

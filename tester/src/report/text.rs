@@ -33,7 +33,9 @@ impl Report {
     }
 
     pub(super) fn origin(&self) -> String {
-        format!("{}, {}, xoff {}", date(self.started_s), self.duration(), self.version)
+        let ended = self.ended_early.iter().map(|why| format!("; ended early: {why}"));
+        let ended: String = ended.collect();
+        format!("{}, {}, xoff {}{ended}", date(self.started_s), self.duration(), self.version)
     }
 
     fn duration(&self) -> String {

@@ -164,11 +164,26 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
         start(bench)?;
         bench.only_count(FROM);
         let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
-        storm(bench, &[class], PAUSE, part.min(span))?;
-        let result = judge(bench, &[stream], "a part of the soak")?;
+        storm(bench, &[class], PAUSE, part.min(span)).or_else(|void| {
+            bench.finish(void)?;
+            bench.release(TO);
+            Ok(())
+        })?;
+        let what = "a part of the soak";
+        let result = judge(bench, &[stream], what).or_else(|void| {
+            bench.finish(void)?;
+            judge(bench, &[stream], what)
+        })?;
         let is_stalled = bench.device_stall() > bench.stall_limit();
         bench.end_heartbeat();
         sent += bench.sent(stream);
+        if bench.is_interrupted() {
+            let [ran, all] = [bench.now().since(begin), span].map(|time| time.0 / 1_000_000_000);
+            judgement.cannot_tell(format!("interrupted after {ran} of {all} s"));
+            if bench.sent(stream) == 0 || result.verdict() == Verdict::Pass {
+                break;
+            }
+        }
         if result.verdict() == Verdict::Pass {
             judged = judged.after(part);
             continue;
@@ -184,6 +199,9 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
         }
         // A stall excuses the losses of this part of the soak only, and the part is repeated.
         excused.push(failure);
+        if bench.is_interrupted() {
+            break;
+        }
         if excused.len() > SOAK_EXCUSED_MAX {
             judgement.cannot_tell(format!("the device stalled: {}", excused.join("; ")));
             break;
