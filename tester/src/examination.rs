@@ -37,6 +37,19 @@ pub fn select(all: impl IntoIterator<Item = &'static Case>, only: &[String]) -> 
     all.into_iter().filter(|case| only.is_empty() || matches(case)).collect()
 }
 
+/// Returns why ports and settings do not permit the case; `None` if they do, so that only the device can prevent a verdict.
+#[must_use]
+pub fn obstacle(case: &Case, setup: &Setup) -> Option<String> {
+    let ports = setup.ports.len();
+    if ports < case.ports {
+        return Some(format!("the case needs {} test ports, and the setup file has {ports}", case.ports));
+    }
+    match (case.run)(&mut Bench::closed(setup.clone())) {
+        Err(Void::NotPossible(reason)) => Some(reason),
+        _ => None,
+    }
+}
+
 pub fn use_real_time() -> io::Result<()> {
     xoff_xdp::host::run_in_real_time(PRIORITY)
 }
@@ -115,7 +128,6 @@ fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport], relies:
 /// # Errors
 /// If the examination was interrupted, or an interface removed.
 fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
-    let ports = bench.ports().len();
     let mut report = CaseReport {
         id: case.id.to_owned(),
         title: case.title.to_owned(),
@@ -127,8 +139,8 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
         measurements: Vec::new(),
         figures: Vec::new(),
     };
-    if ports < case.ports {
-        report.reason = format!("the case needs {} test ports, and the setup file has {ports}", case.ports);
+    if let Some(reason) = obstacle(case, &bench.setup) {
+        report.reason = reason;
         return Ok(report);
     }
     let is_local = pressure::is_local(&bench.setup.ports);
@@ -257,6 +269,37 @@ mod tests {
                 (verdict, None, "lost frames".to_owned()),
                 "{id}"
             );
+        }
+    }
+
+    #[test]
+    fn test_case_obstacles_follow_from_ports_and_settings() {
+        let obstacle_of = |id: &str, device: &str, ports: &str| {
+            let port = |name| format!("[[port]]\ndevice = \"{name}\"\nspeed = \"1G\"\nconnected = \"{name}\"\n");
+            let ports: String = ports.split(' ').map(port).collect();
+            let setup = Setup::from_toml("dut.toml", &format!("[device]\n{device}\n{ports}")).expect("valid");
+            obstacle(all().find(|case| case.id == id).expect("the case exists"), &setup)
+        };
+        let counters = "counters = \"exit 1\"";
+        for (id, device, ports, part) in [
+            ("receive.expiry", "", "a b", None),
+            ("losslessness.flap", "", "a b", None),
+            ("counters.frames", counters, "a b", None),
+            ("isolation.floods", "", "a b", Some("needs 3 test ports, and the setup file has 2")),
+            ("isolation.floods", "", "a b c", None),
+            ("receive.timers", "lossless = [3]", "a b", Some("fewer than two classes obey PFC")),
+            ("receive.timers", "lossless = [3, 4]", "a b", None),
+            ("map.pcp", "", "a b", Some("does not depend on the PCP")),
+            ("watchdog.detection", "", "a b", Some("no `watchdog`")),
+            ("lldp.present", "", "a b", Some("set `dcbx`")),
+            ("counters.drops", counters, "a b", Some("needs `xoff` and `headroom`")),
+        ] {
+            let found = obstacle_of(id, device, ports);
+            let is_expected = match (&found, part) {
+                (Some(found), Some(part)) => found.contains(part),
+                (found, part) => found.is_none() && part.is_none(),
+            };
+            assert!(is_expected, "{id}: {found:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use xoff_config::{quantity, visible};
 use xoff_flow_control::settings::Trust;
 use xoff_host::values;
 use xoff_tester::cases::{self, Case};
-use xoff_tester::examination::{select, use_real_time};
+use xoff_tester::examination::{obstacle, select, use_real_time};
 use xoff_tester::report::{CaseReport, Report, Verdict, compare};
 use xoff_tester::setup::DeviceSettings;
 use xoff_tester::{Setup, examine};
@@ -85,7 +85,7 @@ struct CompareArgs {
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// Print the cases and exit.
+    /// Print the cases, with a file whether it permits each, and exit.
     #[arg(long)]
     list: bool,
     /// Run only cases that match PATTERN, such as receive.*
@@ -124,16 +124,15 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
         Some(TestCommand::Compare(reports)) => run_compare(reports),
         None => {
             let cases = chosen(cases::all(), &args.options)?;
-            if args.options.list {
-                return list(&cases);
-            }
-            let file = args.file.as_ref().ok_or_else(|| {
-                miette!(
+            match &args.file {
+                Some(file) if args.options.list => list_permitted(&cases, &Setup::load(file)?),
+                Some(file) => run_cases(Setup::load(file)?, &cases, &args.options),
+                None if args.options.list => list(&cases),
+                None => Err(miette!(
                     help = "write [device] and two [[port]] to a file, and give its name",
                     "no file describes the device and the test ports"
-                )
-            })?;
-            run_cases(Setup::load(file)?, &cases, &args.options)
+                )),
+            }
         }
     }
 }
@@ -195,6 +194,17 @@ fn chosen(
 
 fn list(cases: &[&Case]) -> miette::Result<ExitCode> {
     cases.iter().try_for_each(|case| cli::print(format_args!("{:<32} {}\n", case.id, case.title)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_permitted(cases: &[&Case], setup: &Setup) -> miette::Result<ExitCode> {
+    for case in cases {
+        let (run, reason) = match obstacle(case, setup) {
+            Some(reason) => ("not run", format!(": {reason}")),
+            None => ("run", String::new()),
+        };
+        cli::print(format_args!("{run:<8} {:<28} {}{reason}\n", case.id, case.title))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

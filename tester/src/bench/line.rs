@@ -17,6 +17,8 @@ const RING: u32 = 4096;
 pub(super) enum Line {
     Station(Box<Station>),
     Kernel(Box<[KernelQueue; CLASSES]>),
+    /// Discards all frames.
+    Closed,
 }
 
 /// Packet socket of a class, and the frame that the kernel has not yet accepted.
@@ -44,13 +46,14 @@ impl Line {
         match self {
             Line::Station(station) => station.address(),
             Line::Kernel(queues) => queues[0].link.address(),
+            Line::Closed => MacAddr::default(),
         }
     }
 
     pub(super) fn receive_max(&self) -> usize {
         match self {
             Line::Station(station) => station.receive_max(),
-            Line::Kernel(_) => 0,
+            Line::Kernel(_) | Line::Closed => 0,
         }
     }
 
@@ -64,14 +67,14 @@ impl Line {
     pub(super) fn head(&self, frame: &Frame) -> &[u8] {
         match self {
             Line::Station(station) => station.store().head(frame),
-            Line::Kernel(_) => &[],
+            Line::Kernel(_) | Line::Closed => &[],
         }
     }
 
     pub(super) fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         match self {
             Line::Station(station) => station.store().read(frame, into),
-            Line::Kernel(_) => 0,
+            Line::Kernel(_) | Line::Closed => 0,
         }
     }
 
@@ -86,6 +89,7 @@ impl Line {
         match self {
             Line::Station(station) => station.committed() < commit,
             Line::Kernel(queues) => queues[class.index()].pending.is_none(),
+            Line::Closed => true,
         }
     }
 
@@ -119,6 +123,7 @@ impl Line {
                 write(&mut bytes);
                 queues[class.index()].pending = Some(bytes);
             }
+            Line::Closed => {}
         }
         true
     }
@@ -127,13 +132,14 @@ impl Line {
         match self {
             Line::Station(station) => station.flush(),
             Line::Kernel(queues) => queues.iter_mut().for_each(KernelQueue::flush),
+            Line::Closed => {}
         }
     }
 
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Line::Station(station) => station.committed() == Bytes::ZERO || station.is_removed(),
-            Line::Kernel(_) => true,
+            Line::Kernel(_) | Line::Closed => true,
         }
     }
 
@@ -144,14 +150,14 @@ impl Line {
     pub(super) fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         match self {
             Line::Station(station) => station.wakers(),
-            Line::Kernel(_) => Ok(Vec::new()),
+            Line::Kernel(_) | Line::Closed => Ok(Vec::new()),
         }
     }
 
     pub(super) fn lost(&self) -> u64 {
         match self {
             Line::Station(station) => station.drops().total,
-            Line::Kernel(_) => 0,
+            Line::Kernel(_) | Line::Closed => 0,
         }
     }
 }

@@ -32,6 +32,7 @@ pub use time::Moment;
 use crate::report::Accuracy;
 use crate::setup::{PortKind, Setup};
 use host_socket::HostSocket;
+use line::Line;
 use stream::{Station, Stream};
 use timeline::SentControl;
 
@@ -111,7 +112,24 @@ impl Bench {
     pub fn open(setup: Setup, interrupt: Arc<AtomicBool>) -> Result<Bench, OpenError> {
         let ports: Vec<_> = setup.ports.iter().map(TestPort::open).collect::<Result<_, _>>()?;
         let wakers = ports.iter().map(|port| port.line.wakers()).collect::<Result<Vec<_>, _>>()?;
-        Ok(Bench {
+        Ok(Bench::new(setup, ports, wakers.into_iter().flatten().collect(), interrupt))
+    }
+
+    /// Creates a bench without interfaces: a case ends with [`Void::Interrupted`] where it would wait for frames.
+    #[must_use]
+    pub fn closed(setup: Setup) -> Bench {
+        let ports = setup.ports.iter().map(|port| TestPort::new(port, Line::Closed)).collect();
+        Bench::new(setup, ports, Rc::new([]), Arc::new(AtomicBool::new(true)))
+    }
+
+    /// Returns whether the bench has no interfaces; a case must then do nothing beyond the bench, such as run programs.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.ports.iter().any(|port| matches!(port.line, Line::Closed))
+    }
+
+    fn new(setup: Setup, ports: Vec<TestPort>, wakers: Rc<[OwnedFd]>, interrupt: Arc<AtomicBool>) -> Bench {
+        Bench {
             setup,
             accuracy: Accuracy::default(),
             ports,
@@ -122,13 +140,13 @@ impl Bench {
             epoch: 0,
             interrupt,
             is_finishing: false,
-            wakers: wakers.into_iter().flatten().collect(),
+            wakers,
             stalls: Vec::new(),
             last_step: now(),
             asleep_until: Nanos::ZERO,
             limit: Nanos::NEVER,
             deadline: Nanos::NEVER,
-        })
+        }
     }
 
     #[must_use]

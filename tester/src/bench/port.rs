@@ -48,9 +48,12 @@ pub struct TestPort {
 
 impl TestPort {
     pub(super) fn open(settings: &PortSettings) -> Result<TestPort, OpenError> {
-        let line = Line::open(settings)?;
+        Ok(TestPort::new(settings, Line::open(settings)?))
+    }
+
+    pub(super) fn new(settings: &PortSettings, line: Line) -> TestPort {
         let settings = PortSettings { mac: Some(settings.mac.unwrap_or(line.address())), ..settings.clone() };
-        Ok(TestPort {
+        TestPort {
             arrivals: Vec::new(),
             controls: Vec::new(),
             others: Vec::new(),
@@ -67,7 +70,7 @@ impl TestPort {
             whole: vec![0; FRAME_MAX as usize],
             settings,
             line,
-        })
+        }
     }
 
     #[must_use]

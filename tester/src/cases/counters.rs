@@ -49,6 +49,9 @@ fn read(bench: &Bench) -> Result<Counters, Void> {
     let Some(command) = &bench.setup.device.counters else {
         return Err(Void::NotPossible("the setup file has no `counters` command".into()));
     };
+    if bench.is_closed() {
+        return Err(Void::Interrupted);
+    }
     let failed =
         |reason: String| Void::NotPossible(format!("the `counters` command `{command}` failed: {reason}"));
     let Some(output) = run(command, OUTPUT_MAX) else {
@@ -228,8 +231,6 @@ fn congest(bench: &mut Bench) -> Result<u64, Void> {
 fn drops(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let dropped = key(bench, FROM, "dropped")?;
-    let before = settled(bench, &[&dropped])?;
-    start_heartbeat(bench)?;
     let device = &bench.setup.device;
     let (Some(xoff), Some(headroom)) = (device.xoff, device.headroom) else {
         return Err(Void::NotPossible(
@@ -237,6 +238,8 @@ fn drops(bench: &mut Bench) -> Result<Judgement, Void> {
         ));
     };
     let count = (xoff + headroom).0 / 1_000 * 5 / 4;
+    let before = settled(bench, &[&dropped])?;
+    start_heartbeat(bench)?;
     let lost = overfill(bench, &[class], count)?;
     if lost == 0 {
         return Err(Void::NotPossible("the device dropped no frame beyond `xoff` plus `headroom`".into()));
