@@ -42,6 +42,7 @@ impl Setup {
             ("ecn, all packets", size(device.ecn.map(|[_, all]| all))),
             ("watchdog", span(device.watchdog)),
             ("watchdog restore", span(device.watchdog_restore)),
+            ("pause max", span(device.pause_max)),
             ("dcbx", if device.dcbx { "yes" } else { "no" }.to_owned()),
             ("counters", known(device.counters.clone())),
             ("soak", time(self.soak)),
@@ -98,6 +99,7 @@ mod tests {
             ecn_max = "60KB"
             watchdog = "200ms"
             watchdog_restore = "400ms"
+            pause_max = "150ms"
             dcbx = true
             counters = "show"
             response_allowance = "2ms"
@@ -130,6 +132,7 @@ mod tests {
             ("ecn, all packets", "60KB"),
             ("watchdog", "200ms"),
             ("watchdog restore", "400ms"),
+            ("pause max", "150ms"),
             ("dcbx", "yes"),
             ("counters", "show"),
             ("response allowance", "2ms"),

@@ -275,7 +275,8 @@ mod tests {
     #[test]
     fn test_case_obstacles_follow_from_ports_and_settings() {
         let obstacle_of = |id: &str, device: &str, ports: &str| {
-            let port = |name| format!("[[port]]\ndevice = \"{name}\"\nspeed = \"1G\"\nconnected = \"{name}\"\n");
+            let port =
+                |name| format!("[[port]]\ndevice = \"{name}\"\nspeed = \"1G\"\nconnected = \"{name}\"\n");
             let ports: String = ports.split(' ').map(port).collect();
             let setup = Setup::from_toml("dut.toml", &format!("[device]\n{device}\n{ports}")).expect("valid");
             obstacle(all().find(|case| case.id == id).expect("the case exists"), &setup)

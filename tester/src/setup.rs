@@ -37,6 +37,7 @@ const MTU_MAX: u32 = 9216;
 const SOAK: Nanos = Nanos::from_secs(3);
 const FCS: Bytes = Bytes(4);
 const WATCHDOG_TIMES: RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(10);
+const PAUSE_TIMES: RangeInclusive<Nanos> = Nanos::from_millis(1)..=Nanos::from_secs(60);
 const ALLOWANCE_MAX: Nanos = Nanos::from_secs(1);
 
 xoff_config::keys! {
@@ -59,6 +60,7 @@ xoff_config::keys! {
         ecn_max: Bytes = parse::bytes;
         watchdog: Nanos = parse::time(WATCHDOG_TIMES);
         watchdog_restore: Nanos = parse::time(WATCHDOG_TIMES);
+        pause_max: Nanos = parse::time(PAUSE_TIMES);
         dcbx: bool = parse::boolean;
         response_allowance: Nanos = parse::time(Nanos(0)..=ALLOWANCE_MAX);
         counters: String = command;
@@ -112,6 +114,8 @@ pub struct DeviceSettings {
     pub ecn: Option<[Bytes; 2]>,
     pub watchdog: Option<Nanos>,
     pub watchdog_restore: Option<Nanos>,
+    /// Longest pause that the tester may hold.
+    pub pause_max: Option<Nanos>,
     pub dcbx: bool,
     /// Time that the device may take beyond the standard's response time; zero for hardware.
     pub response_allowance: Nanos,
@@ -284,6 +288,7 @@ fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
         ecn: some(keys.ecn).map(|ecn| [ecn, value(keys.ecn_max.as_ref(), ecn)]),
         watchdog: keys.watchdog.map(|key| key.value),
         watchdog_restore: keys.watchdog_restore.map(|key| key.value),
+        pause_max: keys.pause_max.map(|key| key.value),
         dcbx: value(keys.dcbx.as_ref(), false),
         response_allowance: value(keys.response_allowance.as_ref(), Nanos::ZERO),
         counters: keys.counters.map(|key| key.value),

@@ -5,6 +5,7 @@ mod host_socket;
 mod line;
 mod link;
 mod pace;
+mod pauses;
 mod port;
 mod records;
 mod stream;
@@ -18,8 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_traffic::emit::LinkError;
-use xoff_wire::units::{Class, ClassSet, Nanos, Quanta};
-use xoff_wire::{MacControl, Pfc};
+use xoff_wire::units::{Class, ClassSet, Nanos};
 use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
@@ -33,6 +33,7 @@ use crate::report::Accuracy;
 use crate::setup::{PortKind, Setup};
 use host_socket::HostSocket;
 use line::Line;
+use pauses::{Hold, PauseLimit};
 use stream::{Station, Stream};
 use timeline::SentControl;
 
@@ -82,6 +83,9 @@ pub struct Bench {
     ports: Vec<TestPort>,
     streams: Vec<Stream>,
     holds: Vec<Hold>,
+    pause_limits: Vec<PauseLimit>,
+    /// Reason why the case must end, found while a frame was sent.
+    obstacle: Option<Void>,
     heartbeat: Option<StreamId>,
     socket: Option<HostSocket>,
     epoch: u16,
@@ -96,15 +100,6 @@ pub struct Bench {
     /// Maximum duration of the current run, which ends at `deadline`.
     limit: Nanos,
     deadline: Nanos,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Hold {
-    port: usize,
-    classes: ClassSet,
-    refresh: Nanos,
-    next: Nanos,
-    until: Nanos,
 }
 
 impl Bench {
@@ -130,11 +125,13 @@ impl Bench {
 
     fn new(setup: Setup, ports: Vec<TestPort>, wakers: Rc<[OwnedFd]>, interrupt: Arc<AtomicBool>) -> Bench {
         Bench {
-            setup,
             accuracy: Accuracy::default(),
-            ports,
             streams: Vec::new(),
             holds: Vec::new(),
+            pause_limits: vec![PauseLimit::new(setup.device.pause_max); ports.len()],
+            setup,
+            ports,
+            obstacle: None,
             heartbeat: None,
             socket: None,
             epoch: 0,
@@ -251,15 +248,20 @@ impl Bench {
         &self.ports[port].others
     }
 
-    /// Sends a frame (without FCS) at once. Returns the time of sending.
-    pub fn send_now(&mut self, port: usize, bytes: &[u8]) -> Moment {
+    /// Sends a frame (without FCS) at once, except in a case that must end. Returns the time of sending.
+    pub fn send_now(&mut self, index: usize, bytes: &[u8]) -> Moment {
+        self.require_permitted_pause(index, bytes);
+        if self.obstacle.is_some() {
+            return Moment { earliest: now(), latest: now() };
+        }
         let len = u32::try_from(bytes.len()).expect("a frame has more than 4 GB");
-        let port = &mut self.ports[port];
+        let port = &mut self.ports[index];
         let earliest = now();
         port.send(earliest, Class::default(), len, |frame| frame[..bytes.len()].copy_from_slice(bytes));
         port.line.flush();
         let when = Moment { earliest, latest: now() };
         port.sent.extend(SentControl::of(bytes, when));
+        self.pause_limits[index].note(bytes, when, port.speed());
         when
     }
 
@@ -273,59 +275,6 @@ impl Bench {
     #[must_use]
     pub fn has_received_invalid_pfc(&self) -> bool {
         self.ports.iter().any(|port| port.has_invalid_pfc)
-    }
-
-    pub fn pause(&mut self, port: usize, times: &[(Class, u16)]) -> Moment {
-        let bytes = self.pfc(port, times);
-        self.send_now(port, &bytes)
-    }
-
-    pub fn resume(&mut self, port: usize, classes: ClassSet) -> Moment {
-        let times: Vec<_> = classes.iter().map(|class| (class, 0)).collect();
-        self.pause(port, &times)
-    }
-
-    /// Pauses classes of the device at `port` until [`Bench::release`], at most for `limit`. The bench refreshes the
-    /// XOFF.
-    pub fn hold(&mut self, port: usize, classes: ClassSet, limit: Nanos) -> Moment {
-        let sent = self.pause_fully(port, classes);
-        let refresh = Nanos(self.pause_time(port, u16::MAX).0 / 3);
-        let until = sent.latest.after(limit);
-        self.holds.push(Hold { port, classes, refresh, next: sent.latest.after(refresh), until });
-        sent
-    }
-
-    pub fn release(&mut self, port: usize) -> Moment {
-        self.holds.retain(|hold| hold.port != port);
-        self.resume(port, ClassSet::ALL)
-    }
-
-    fn pause_fully(&mut self, port: usize, classes: ClassSet) -> Moment {
-        let times: Vec<_> = classes.iter().map(|class| (class, u16::MAX)).collect();
-        self.pause(port, &times)
-    }
-
-    fn refresh_holds(&mut self, time: Nanos) {
-        self.holds.retain(|hold| hold.until > time);
-        for index in 0..self.holds.len() {
-            let hold = &mut self.holds[index];
-            if hold.next <= time {
-                hold.next = time.after(hold.refresh);
-                let (port, classes) = (hold.port, hold.classes);
-                self.pause_fully(port, classes);
-            }
-        }
-    }
-
-    #[must_use]
-    pub fn pfc(&self, port: usize, times: &[(Class, u16)]) -> Vec<u8> {
-        let pfc = times.iter().fold(Pfc::default(), |pfc, &(class, time)| pfc.with(class, Quanta(time)));
-        MacControl::Pfc(pfc).encode(self.ports[port].mac()).to_vec()
-    }
-
-    #[must_use]
-    pub fn pause_time(&self, port: usize, quanta: u16) -> Nanos {
-        self.ports[port].speed().time_of_quanta(Quanta(quanta))
     }
 
     /// Polls, sends and records until `done` returns true. Returns false if `limit` passes first.
@@ -431,15 +380,6 @@ impl Bench {
         self.ports.iter_mut().any(|port| !port.is_free(time))
     }
 
-    fn resume_everything(&mut self) {
-        for port in 0..self.ports.len() {
-            if self.ports[port].settings.kind == PortKind::Kernel {
-                continue;
-            }
-            self.resume(port, ClassSet::ALL);
-        }
-    }
-
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
@@ -448,7 +388,7 @@ impl Bench {
     /// After an interrupt, permits the running case to receive its last frames; returns any other `void`.
     pub fn finish(&mut self, void: Void) -> Result<(), Void> {
         match void {
-            Void::Interrupted => {
+            Void::Interrupted if !self.is_closed() => {
                 self.is_finishing = true;
                 Ok(())
             }
@@ -457,6 +397,9 @@ impl Bench {
     }
 
     fn step(&mut self) -> Result<(), Void> {
+        if let Some(void) = self.obstacle.take() {
+            return Err(void);
+        }
         if self.is_interrupted() && !self.is_finishing {
             return Err(Void::Interrupted);
         }
@@ -470,7 +413,7 @@ impl Bench {
             self.stalls.push((Nanos(time.0 - stall.0), stall));
         }
         self.last_step = time;
-        self.refresh_holds(time);
+        self.refresh_holds(time)?;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let streams = &mut self.streams;
             port.receive(self.epoch, |arrival, sent_at| {
