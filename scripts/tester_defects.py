@@ -65,6 +65,15 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
 
+def inside(namespace, *command):
+    return ["ip", "netns", "exec", namespace, *command]
+
+
+def bring_up(namespace, end):
+    subprocess.run(inside(namespace, "sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"), check=True)
+    ip("-n", namespace, "link", "set", end, "up")
+
+
 @contextlib.contextmanager
 def namespaces():
     """Make namespaces with PORTS veth pairs: p1, p2, .. of the device, t1, t2, .. of the tester."""
@@ -77,9 +86,7 @@ def namespaces():
             near = f"link add {ends[device]} mtu 9000 netns {device} type veth"
             ip(*near.split(), *f"peer name {ends[tester]} mtu 9000 netns {tester}".split())
             for namespace, end in ends.items():
-                enter = ["ip", "netns", "exec", namespace]
-                subprocess.run([*enter, "sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"], check=True)
-                ip("-n", namespace, "link", "set", end, "up")
+                bring_up(namespace, end)
         yield device, tester
     finally:
         ip("netns", "del", device)
@@ -93,7 +100,7 @@ def reference(binary, namespace, defect, counters, options):
     sizes = [("--xoff", XOFF), ("--xon", XON), ("--headroom", HEADROOM), ("--ecn", ECN)]
     thresholds = [str(word) for size in sizes for word in size]
     defects = ["--defect", defect] if defect else []
-    command = ["ip", "netns", "exec", namespace, binary, *ports, "--speed", SPEED, *thresholds, *defects, *options]
+    command = inside(namespace, binary, *ports, "--speed", SPEED, *thresholds, *defects, *options)
     with subprocess.Popen([*command, "--counters", counters], stdout=subprocess.PIPE, text=True) as process:
         if process.stdout.readline() != "ready\n":
             sys.exit("the reference switch did not start")
@@ -103,24 +110,43 @@ def reference(binary, namespace, defect, counters, options):
             process.send_signal(signal.SIGINT)
 
 
+def describe(file, of_device, of_port):
+    """Write the setup file of `xoff test` for all ports."""
+    ports = "".join(PORT.format(number, SPEED) + of_port for number in range(1, PORTS + 1))
+    pathlib.Path(file).write_text(of_device + ports)
+
+
+def run_tester(tester, xoff, directory, words):
+    """Run `xoff test` with a report in the directory. Return its cases, or raise ValueError with its messages."""
+    command = inside(tester, xoff, "test", *words, "--json", "--report", directory)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    try:
+        return json.loads(ended.stdout)["cases"]
+    except ValueError:
+        raise ValueError(ended.stderr.strip()) from None
+
+
+def only(cases):
+    return [word for case in cases for word in ("--only", case)]
+
+
+def verdict(report):
+    """Return the verdict of a case. A failed basic case excuses failures of others."""
+    return "excused" if "excused_by" in report else report["verdict"]
+
+
 def examine(args, namespaces, directory, defect, settings, cases):
-    """Return the verdict and the reason of each case, or of all cases if none is given."""
+    """Return the verdict and the reason of each case, or of all cases if none is given. Leave the report in the directory."""
     device, tester = namespaces
     file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters"))
     of_device, of_port, options = SETTINGS.get(settings, ("", "", []))
-    ports = "".join(PORT.format(number, SPEED) + of_port for number in range(1, PORTS + 1))
-    pathlib.Path(file).write_text(f'{DEVICE}counters = "cat {counters}"\n{of_device}{ports}')
-    command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json"]
-    only = [word for case in cases for word in ("--only", case)]
+    describe(file, f'{DEVICE}counters = "cat {counters}"\n{of_device}', of_port)
     with reference(args.reference, device, defect, counters, options):
-        ended = subprocess.run([*command, *only], check=False, capture_output=True, text=True)
-    try:
-        reports = json.loads(ended.stdout)["cases"]
-        # A failed basic case explains failures of others.
-        verdicts = ["excused" if "excused_by" in report else report["verdict"] for report in reports]
-        return {report["id"]: (verdict, report["reason"]) for report, verdict in zip(reports, verdicts, strict=True)}
-    except ValueError:
-        return dict.fromkeys(cases or ["all cases"], ("error", ended.stderr.strip()))
+        try:
+            reports = run_tester(tester, args.xoff, directory, [file, *only(cases)])
+        except ValueError as error:
+            return dict.fromkeys(cases or ["all cases"], ("error", str(error)))
+    return {report["id"]: (verdict(report), report["reason"]) for report in reports}
 
 
 def settled(*what, cases, named):
@@ -164,9 +190,9 @@ def main():
             print(f"{defect:<24} {case:<28} {found[0]:<12} {without[0]:<12} {sentence}", flush=True)
             if not is_right:
                 print(f"    with the defect: {found[1]}\n    without: {without[1]}", flush=True)
-            for other, (verdict, reason) in verdicts.items():
-                if verdict in ("fail", "error"):
-                    print(f"    {verdict}, too: {other}: {reason}", flush=True)
+            for other, (found, reason) in verdicts.items():
+                if found in ("fail", "error"):
+                    print(f"    {found}, too: {other}: {reason}", flush=True)
     print(f"{len(chosen) - wrong - undecided} of {len(chosen)} defects are found")
     sys.exit(1 if wrong else 3 if undecided else 0)
 

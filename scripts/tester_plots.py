@@ -41,8 +41,7 @@ def plot(args, both, case, title, defect):
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory() as directory:
             settings = tester_defects.settings_of(case)
-            options = ["--report", directory]
-            verdicts = tester_defects.examine(args, both, directory, defect, settings, [case], options)
+            verdicts = tester_defects.examine(args, both, directory, defect, settings, [case])
             if verdicts[case][0] == expected:
                 page = pathlib.Path(directory, "report.html").read_text()
                 plots = re.findall(r"<svg .*?</svg>\n", page, re.DOTALL)
@@ -56,9 +55,12 @@ def main():
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
     parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
     parser.add_argument("--out", default="docs/plots", help="directory of the plots")
+    parser.add_argument("names", nargs="*", help="plots, such as expiry; default: all")
     args = parser.parse_args()
     with tester_defects.namespaces() as both:
         for name, case, title, defect in PLOTS:
+            if args.names and name not in args.names:
+                continue
             svg = plot(args, both, case, title, defect)
             svg = svg.replace(">\n", ">\n" + STYLE, 1)
             if len(svg) > SIZE_MAX:
