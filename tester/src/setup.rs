@@ -91,17 +91,13 @@ pub struct DeviceSettings {
     pub lossless: ClassSet,
     /// Classes for which the device obeys PFC frames; by default the lossless classes.
     pub obeys: ClassSet,
-    /// Header field that determines the class of a frame.
     pub trust: Trust,
     /// Class of frames without the header field that `trust` selects.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
-    /// Longest IP packet in bytes.
     pub mtu: u32,
-    /// One-way delay of the cable of each test port.
     pub cable: Nanos,
-    /// Queue length of a class at which the device sends XOFF, if known.
     pub xoff: Option<Bytes>,
     pub xon: Option<Bytes>,
     /// Bytes of a class that the device accepts beyond `xoff`, if known.
@@ -117,14 +113,12 @@ pub struct DeviceSettings {
     /// Longest pause that the tester may hold.
     pub pause_max: Option<Nanos>,
     pub dcbx: bool,
-    /// Time that the device may take beyond the standard's response time; zero for hardware.
     pub response_allowance: Nanos,
     pub counters: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortKind {
-    /// Sends and receives by AF_XDP.
     #[default]
     Station,
     /// Sends through the kernel's queues, because the NIC is the device under test.
@@ -133,13 +127,11 @@ pub enum PortKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
-    /// Interface name, in the namespace of the tester.
     pub device: String,
     pub speed: BitRate,
     /// MAC address of the port; `None` means the interface's own address.
     pub mac: Option<MacAddr>,
     pub vlan: Option<u16>,
-    /// Label of the device's port to which the test port is connected.
     pub connected: Option<String>,
     pub kind: PortKind,
 }
@@ -150,6 +142,16 @@ pub enum Mark {
     Pcp(u8),
     Dscp(u8),
     Untagged,
+}
+
+impl Mark {
+    #[must_use]
+    pub const fn code(self) -> Option<u8> {
+        match self {
+            Mark::Pcp(code) | Mark::Dscp(code) => Some(code),
+            Mark::Untagged => None,
+        }
+    }
 }
 
 impl fmt::Display for Mark {

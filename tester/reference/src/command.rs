@@ -14,7 +14,7 @@ use crate::watchdog::Times;
 
 /// Run a small PFC switch between interfaces, with the given defects.
 #[derive(Debug, Parser)]
-#[command(name = "xoff-reference", version)]
+#[command(name = "xoff-reference", version, args_override_self = true)]
 struct Args {
     /// Interface of a port; give two to eight ports.
     #[arg(long = "port", value_name = "INTERFACE", required_unless_present = "list_defects")]

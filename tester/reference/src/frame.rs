@@ -84,6 +84,17 @@ impl Header {
         }
     }
 
+    #[must_use]
+    pub fn ingress_class(&self, bytes: &[u8], defects: Defects) -> usize {
+        let dscp = self.traffic_class(bytes).filter(|_| self.tci.is_none()).map(|byte| byte >> 2);
+        match (dscp, self.tci.map(|tci| tci >> 13)) {
+            (Some(27), _) if defects.has(Defect::IngressMapDiffers) => 4,
+            (Some(63), _) if defects.has(Defect::Dscp63Wrong) => 3,
+            (_, Some(3)) if defects.has(Defect::PcpIngressDiffers) => 4,
+            _ => self.class(bytes, defects),
+        }
+    }
+
     pub fn mark_congestion(&self, bytes: &mut [u8], defects: Defects) {
         let Some(byte) = self.traffic_class(bytes) else { return };
         if byte & CE != 0 && defects.has(Defect::MarkChecksum) && self.ethertype == TYPE_IPV4 {
@@ -155,6 +166,7 @@ pub mod tests {
             let bytes = packet(1, 2, tos, pcp);
             let header = Header::parse(&bytes).unwrap();
             assert_eq!(header.class(&bytes, Defects::default()), expected, "{tos} {pcp:?}");
+            assert_eq!(header.ingress_class(&bytes, Defects::default()), expected, "{tos} {pcp:?}");
         }
         let arp = [[0xff; 12].as_slice(), &[8, 6], &[0xff; 40]].concat();
         assert_eq!(Header::parse(&arp).unwrap().class(&arp, Defects::default()), 0);

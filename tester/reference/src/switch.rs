@@ -25,7 +25,6 @@ pub struct Settings {
     pub lossless: u8,
     pub thresholds: Thresholds,
     pub quanta: u16,
-    /// Maximum bytes of a lossy egress queue.
     pub lossy_max: u64,
     /// Bytes of an egress queue above which ECN-capable packets are marked.
     pub ecn: u64,
@@ -138,11 +137,11 @@ impl Switch {
         if targets.is_empty() {
             return;
         }
-        let port = &mut self.ports[from];
-        let is_admitted = port.ingress.admit(class, len);
-        self.hold(from, class, now);
+        let ingress_class = header.ingress_class(&bytes, self.settings.defects);
+        let is_admitted = self.ports[from].ingress.admit(ingress_class, len);
+        self.hold(from, ingress_class, now);
         if !is_admitted {
-            self.ports[from].counters.dropped(class, Reason::Headroom);
+            self.ports[from].counters.dropped(ingress_class, Reason::Headroom);
             return;
         }
         self.admitted += 1;
@@ -191,7 +190,8 @@ impl Switch {
 
     /// Releases a reference to a frame; with the last one, the frame's bytes leave the ingress queue.
     fn release(&mut self, packet: Rc<Packet>, now: u64) {
-        let Some(Packet { bytes, ingress, class, .. }) = Rc::into_inner(packet) else { return };
+        let Some(Packet { bytes, header, ingress, .. }) = Rc::into_inner(packet) else { return };
+        let class = header.ingress_class(&bytes, self.settings.defects);
         self.ports[ingress].ingress.release(class, bytes.len() as u64);
         self.hold(ingress, class, now);
     }
@@ -316,7 +316,6 @@ impl Switch {
         }
     }
 
-    /// Sets the state of a port's link. A lost link ends all pauses and drops queued frames.
     pub fn set_link(&mut self, at: usize, is_up: bool, now: u64) {
         let port = &mut self.ports[at];
         if std::mem::replace(&mut port.is_up, is_up) == is_up {

@@ -47,13 +47,11 @@ const QUIET: Nanos = Nanos::from_millis(20);
 const LAST_FRAMES: Nanos = Nanos::from_millis(20);
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
 
-/// Reason why a run of a case has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Void {
     /// The tester's machine disturbed the run; another run may succeed.
     #[error("{0}")]
     Disturbed(String),
-    /// The ports or the settings do not permit the case.
     #[error("{0}")]
     NotPossible(String),
     /// The device fails a precondition of the case, such as forwarding.
@@ -75,7 +73,6 @@ pub enum OpenError {
     Wait(#[from] io::Error),
 }
 
-/// Test ports, and the streams and records of the current case.
 #[derive(Debug)]
 pub struct Bench {
     pub setup: Setup,
@@ -103,7 +100,6 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Opens all test ports. Setting `interrupt` ends a running case.
     pub fn open(setup: Setup, interrupt: Arc<AtomicBool>) -> Result<Bench, OpenError> {
         let ports: Vec<_> = setup.ports.iter().map(TestPort::open).collect::<Result<_, _>>()?;
         let wakers = ports.iter().map(|port| port.line.wakers()).collect::<Result<Vec<_>, _>>()?;
@@ -265,13 +261,11 @@ impl Bench {
         when
     }
 
-    /// Returns whether the tester has sent an XOFF in this case.
     #[must_use]
     pub fn has_paused(&self) -> bool {
         self.ports.iter().flat_map(|port| &port.sent).any(|frame| frame.is_xoff)
     }
 
-    /// Returns whether a port that obeys PFC received an invalid PFC frame or a PAUSE.
     #[must_use]
     pub fn has_received_invalid_pfc(&self) -> bool {
         self.ports.iter().any(|port| port.has_invalid_pfc)
@@ -306,7 +300,6 @@ impl Bench {
         later.map(|(_, length)| *length).max().unwrap_or_default()
     }
 
-    /// Voids the run if the tester stalled for more than `limit` after `since`.
     pub fn require_steady(&self, since: Nanos, limit: Nanos) -> Result<(), Void> {
         let stall = self.longest_stall(since);
         match stall > limit {
@@ -337,7 +330,6 @@ impl Bench {
         self.ports.iter().map(|port| port.line.lost()).sum()
     }
 
-    /// Voids the run unless it ends within `limit` from now on.
     pub fn limit(&mut self, limit: Nanos) {
         (self.limit, self.deadline) = (limit, now().after(limit));
     }
@@ -375,7 +367,7 @@ impl Bench {
         Ok(())
     }
 
-    fn is_paused(&mut self) -> bool {
+    pub fn is_paused(&mut self) -> bool {
         let time = now();
         self.ports.iter_mut().any(|port| !port.is_free(time))
     }
@@ -482,7 +474,6 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// Resumes all classes of the device, also after a signal, an error or a panic.
     fn drop(&mut self) {
         self.resume_everything();
         // Send the last XONs before the ports' sockets close: a closed socket discards unsent frames.

@@ -1,5 +1,7 @@
-//! Group `map`: which class does the device give each code point (DSCP or PCP), and which fields of a frame does it change? A code point
-//! has the class whose pause stops its frames.
+//! Group `map`: which class does the device give each code point (DSCP or PCP), and which fields of a frame does it change?
+
+mod ingress;
+mod ipv6;
 
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{Class, Nanos};
@@ -20,6 +22,18 @@ pub(super) const CASES: &[Case] = &[
         dscp,
     ),
     case("map.pcp", "Does each PCP get the class in the setup file?", "IEEE 802.1Q 6.9.3", pcp),
+    case(
+        "map.dscp-ingress",
+        "Does the device pause the class of each DSCP in the setup file?",
+        "RFC 2474; DSCP map configured on the device",
+        dscp_ingress,
+    ),
+    case(
+        "map.pcp-ingress",
+        "Does the device pause the class of each PCP in the setup file?",
+        "IEEE 802.1Q 6.9.3",
+        pcp_ingress,
+    ),
     case(
         "map.rewrite",
         "Do forwarded frames keep their tag, PCP and DSCP?",
@@ -42,36 +56,62 @@ const QUEUED: u64 = 2_000;
 const FREE: u64 = 50;
 
 fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
-    if !matches!(bench.setup.device.trust, Trust::Dscp | Trust::Both) {
-        return Err(Void::NotPossible("the setup file says that the device does not trust the DSCP".into()));
-    }
-    let map = bench.setup.device.dscp_to_class;
-    let codes: Vec<_> = (0..64).map(|code| (Mark::Dscp(code), map[usize::from(code)])).collect();
+    let codes = dscps(bench)?;
     classes(bench, &codes)
 }
 
 fn pcp(bench: &mut Bench) -> Result<Judgement, Void> {
-    if bench.setup.device.trust != Trust::Pcp {
+    let codes = pcps(bench)?;
+    classes(bench, &codes)
+}
+
+fn dscp_ingress(bench: &mut Bench) -> Result<Judgement, Void> {
+    let codes = dscps(bench)?;
+    ingress::classes(bench, &codes)
+}
+
+fn pcp_ingress(bench: &mut Bench) -> Result<Judgement, Void> {
+    let codes = pcps(bench)?;
+    ingress::classes(bench, &codes)
+}
+
+fn dscps(bench: &Bench) -> Result<Vec<(Mark, Class)>, Void> {
+    let device = &bench.setup.device;
+    match device.trust {
+        Trust::Dscp | Trust::Both => Ok((0..64).map(Mark::Dscp).zip(device.dscp_to_class).collect()),
+        _ => Err(Void::NotPossible("the setup file says that the device does not trust the DSCP".into())),
+    }
+}
+
+fn pcps(bench: &Bench) -> Result<Vec<(Mark, Class)>, Void> {
+    let device = &bench.setup.device;
+    if device.trust != Trust::Pcp {
         return Err(Void::NotPossible(
             "the setup file says that the class of IP packets does not depend on the PCP".into(),
         ));
     }
-    let map = bench.setup.device.pcp_to_class;
-    let codes: Vec<_> = (0..8).map(|code| (Mark::Pcp(code), map[usize::from(code)])).collect();
-    classes(bench, &codes)
+    let untagged = bench.port(FROM).settings.vlan.is_none().then_some((Mark::Untagged, device.default_class));
+    Ok((0..8).map(Mark::Pcp).zip(device.pcp_to_class).chain(untagged).collect())
 }
 
-/// Pauses each class that obeys PFC in turn, and fails the case unless exactly the frames with the class's code points stop.
+/// Pauses each class that obeys PFC in turn, and requires that exactly its code points stop.
 fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let obeying: Vec<Class> = bench.setup.device.obeys.iter().collect();
-    let mut wrong = 0;
+    let dscps: Vec<(u8, Class)> = codes
+        .iter()
+        .filter_map(|&(mark, of)| matches!(mark, Mark::Dscp(_)).then_some((mark.code()?, of)))
+        .collect();
+    let (mut wrong, mut ipv6) = (0, 0);
     for class in &obeying {
         bench.begin_case()?;
         start_heartbeat(bench)?;
         let (held, response) = (bench.now(), response_limit(bench).max(Nanos::from_millis(3)));
         bench.hold(TO, [*class].into_iter().collect(), HOLD.after(response));
         bench.run_for(response)?;
+        let packets = (!dscps.is_empty()).then(|| ipv6::Packets::send(bench));
+        let has_arrived =
+            |bench: &Bench, dscp| packets.as_ref().is_some_and(|packets| packets.has_arrived(bench, dscp));
         let mut streams: Vec<(Mark, Class, StreamId)> = Vec::new();
         for &(mark, of) in codes {
             let flow = Flow::new(FROM, TO, of).mark(mark).size(100).count(FRAMES);
@@ -79,6 +119,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
         }
         let free = |bench: &Bench| {
             streams.iter().all(|(_, of, id)| of == class || bench.tally(*id).frames == FRAMES)
+                && dscps.iter().all(|(dscp, of)| of == class || has_arrived(bench, *dscp))
         };
         let begin = bench.now();
         bench.run_until(Nanos(HOLD.0 / 2), free)?;
@@ -86,28 +127,50 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
         bench.require_steady(begin, Nanos(HOLD.0 / 8))?;
         require_held(bench, held)?;
         let passed: Vec<bool> = streams.iter().map(|(.., id)| bench.tally(*id).frames > 0).collect();
+        let passed_ipv6: Vec<bool> = dscps.iter().map(|(dscp, _)| has_arrived(bench, *dscp)).collect();
         bench.release(TO);
         let ids: Vec<StreamId> = streams.iter().map(|(.., id)| *id).collect();
         drain(bench, &ids)?;
-        for ((mark, of, id), passed) in streams.iter().zip(passed) {
-            let arrived = bench.tally(*id).frames > 0;
-            judgement.require_unless_stalled(arrived, || format!("no frame with {mark} arrived"));
-            let is_right = passed == (of != class);
+        let mut require = |what: &str, of: Class, passed: bool| {
+            let is_right = passed == (of != *class);
             wrong += u32::from(!is_right);
             judgement.require_in_time(is_right, || match passed {
-                true => format!(
-                    "frames with {mark} did not stop when class {class} (theirs by the setup file) was paused"
-                ),
+                true => {
+                    format!("{what} did not stop when class {class} (theirs by the setup file) was paused")
+                }
                 false => {
-                    format!("frames with {mark} stopped when class {class} was paused; by the setup file they have class {of}")
+                    format!(
+                        "{what} stopped when class {class} was paused; by the setup file they have class {of}"
+                    )
                 }
             });
+        };
+        for ((mark, of, _), passed) in streams.iter().zip(&passed) {
+            require(&format!("frames with {mark}"), *of, *passed);
         }
+        for ((dscp, of), passed) in dscps.iter().zip(passed_ipv6) {
+            if has_arrived(bench, *dscp) {
+                ipv6 += 1;
+                require(&format!("IPv6 packets with DSCP {dscp}"), *of, passed);
+            }
+        }
+        for (mark, _, id) in &streams {
+            let arrived = bench.tally(*id).frames > 0;
+            judgement.require_unless_stalled(arrived, || format!("no frame with {mark} arrived"));
+        }
+        let stopped = streams.iter().zip(passed).filter(|(_, passed)| !passed);
+        let stopped: Vec<Mark> = stopped.map(|((mark, ..), _)| *mark).collect();
+        let name = format!("code points that stop with class {class}: {}", ingress::describe(&stopped));
+        judgement.measure(&name, stopped.len() as f64, "code points");
         // Check now for a stall: the heartbeat ends before the next class.
         require_no_stall(bench, &judgement)?;
     }
     judgement.limits("code points with a wrong class", f64::from(wrong), "code points", (None, Some(0.0)));
     judgement.note(format!("judged classes (those that obey PFC): {}", list(&obeying)));
+    judgement.note("pauses cannot tell the other classes apart");
+    if !dscps.is_empty() && ipv6 == 0 {
+        judgement.note("IPv6 was not examined: no packet arrived");
+    }
     Ok(judgement)
 }
 
@@ -182,7 +245,7 @@ impl Packets {
     }
 }
 
-/// Sends packets with these ECN bits while their class is paused (`congested`) or free, and requires that they arrive unchanged or marked.
+/// Sends packets while their class is paused (`congested`) or free, and requires that they arrive unchanged or marked.
 fn send_packets(
     bench: &mut Bench,
     judgement: &mut Judgement,

@@ -67,6 +67,20 @@ fn reference_switch_sends_xoff_before_loss_and_xon_when_empty() {
 }
 
 #[test]
+fn ingress_map_defect_pauses_other_class_than_egress() {
+    for (defects, class) in [(&[][..], 3), (&[Defect::IngressMapDiffers], 4)] {
+        let mut it = switch(defects);
+        it.receive(2, pfc(3, 65_535), 0);
+        for _ in 0..11 {
+            it.receive(0, packet(1, 3, 27 << 2, None), 0);
+        }
+        let xoff = it.transmit(0, 0).unwrap();
+        assert_eq!(xoff[17], 1 << class, "{defects:?}");
+        assert_eq!(it.transmit(2, 0), None, "class 3 is paused at egress");
+    }
+}
+
+#[test]
 fn paused_class_of_reference_port_blocks_no_other_class() {
     for (defects, at_2, at_3) in [
         (&[][..], 1, 1),

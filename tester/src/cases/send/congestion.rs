@@ -8,25 +8,17 @@ use crate::cases::complete::{drain, require_complete};
 use crate::cases::streams::{FROM, TO, require_held, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Maximum wait for an XOFF.
 const LIMIT: Nanos = Nanos::from_secs(3);
-/// Maximum time for which port 2 pauses the device: longer than a case waits for the device's XOFF and its repetitions.
 const HOLD_MAX: Nanos = Nanos::from_secs(5);
-/// Maximum time until a flooded NIC pauses its peer.
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
 const SIZE: u32 = 1_000;
-/// Time after a congestion within which the device sends its XON.
 const QUIET: Nanos = Nanos::from_millis(50);
 
-/// Stream of a class that congests the device.
 pub(super) struct Congestion {
-    /// Port whose frames wait in the device, and which the device must pause.
     pub sender: usize,
     pub class: Class,
     pub stream: StreamId,
-    /// False if the device sent no XOFF within the limit.
     pub is_paused: bool,
-    /// Number of MAC control frames that the sender received before the congestion.
     earlier: usize,
     begin: Nanos,
 }
@@ -40,14 +32,13 @@ pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
     Flow::new(FROM, TO, class).size(SIZE).rate(rate(bench))
 }
 
-/// Starts frames of `class` to the NIC at line rate; no program reads these frames.
 pub(super) fn flood(bench: &mut Bench, class: Class, size: u32) -> Result<StreamId, Void> {
     let socket = bench.host_socket(FROM)?;
     let rate = bench.port(TO).speed();
     bench.stream(Flow::new(TO, FROM, class).size(size).rate(rate).to_socket(socket))
 }
 
-/// Waits until the NIC pauses `class`, and returns whether it did. Ignores the first `earlier` MAC control frames.
+/// Returns whether the NIC pauses `class` in time; ignores the first `earlier` MAC control frames.
 pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Result<bool, Void> {
     bench.run_until(FLOOD_MAX, |bench| bench.controls(TO)[earlier..].iter().any(|frame| frame.is_xoff(class)))
 }
@@ -91,7 +82,6 @@ impl Congestion {
         }
     }
 
-    /// Fails the case if a frame was lost, except behind a NIC: its host may drop frames that no program reads.
     pub(super) fn require_complete(&self, bench: &Bench, judgement: &mut Judgement) {
         if !bench.examines_nic() {
             let what = format!("the congested class {}", self.class);
@@ -111,6 +101,6 @@ pub(super) fn xoffs(controls: &[ControlFrame], class: Class) -> impl Iterator<It
     controls.iter().filter(move |frame| frame.is_xoff(class))
 }
 
-pub(super) fn paused_classes(controls: &[ControlFrame]) -> ClassSet {
+pub(in crate::cases) fn paused_classes(controls: &[ControlFrame]) -> ClassSet {
     Class::ALL.into_iter().filter(|class| xoffs(controls, *class).next().is_some()).collect()
 }

@@ -1,5 +1,4 @@
-//! Group `send`: does the device pause its peers when PFC requires a pause, and only then? Port 2 pauses a class, so that frames from port
-//! 1 fill the device's buffer.
+//! Group `send`: does the device pause its peers when PFC requires it, and only then?
 
 mod congestion;
 mod format;
@@ -8,7 +7,7 @@ mod silence;
 mod timing;
 
 use super::{Case, Run};
-pub(super) use congestion::flow;
+pub(super) use congestion::{flow, paused_classes};
 pub(super) use nic::CASES as OF_NIC;
 
 const PFC: &str = "IEEE 802.1Q 36.1.3.1";
