@@ -19,7 +19,7 @@ import tempfile
 
 PORTS = 4
 SPEED = "100M"
-XOFF, XON, HEADROOM, ECN = 40_000, 20_000, 200_000, 20_000
+XOFF, XON, HEADROOM, ECN, ECN_MAX = 40_000, 20_000, 200_000, 20_000, 100_000
 WATCHDOG, RESTORATION = 400, 200
 ATTEMPTS = 3
 MISSING = ("missing", "`xoff test` has no such case")
@@ -44,6 +44,12 @@ SETTINGS = {
     "buffers.": (f"xon = {XON}\nframe_overhead = 0\n", "", []),
     "headroom.": ("frame_overhead = 0\n", "", []),
     "lldp.": ("dcbx = true\n", "", []),
+    "map.ecn-share": (
+        f"ecn = {ECN}\necn_max = {ECN_MAX}\necn_probability = 0.8\n",
+        "",
+        # The queue must exceed `ecn_max` without an XOFF.
+        ["--ecn-max", str(ECN_MAX), "--ecn-probability", "0.8", "--xoff", str(3 * ECN_MAX)],
+    ),
     "map.ecn": (f"ecn = {ECN}\n", "", []),
     "map.pcp": ('trust = "pcp"\n', "", []),
     "map.rewrite": ("", "vlan = 5\n", []),

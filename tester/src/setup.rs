@@ -58,6 +58,7 @@ xoff_config::keys! {
         cell: Bytes = parse::bytes;
         ecn: Bytes = parse::bytes;
         ecn_max: Bytes = parse::bytes;
+        ecn_probability: f64 = parse::share;
         watchdog: Nanos = parse::time(WATCHDOG_TIMES);
         watchdog_restore: Nanos = parse::time(WATCHDOG_TIMES);
         pause_max: Nanos = parse::time(PAUSE_TIMES);
@@ -108,6 +109,8 @@ pub struct DeviceSettings {
     pub cell: Bytes,
     /// Queue lengths from which the device marks some packets, and all.
     pub ecn: Option<[Bytes; 2]>,
+    /// Share of packets marked just below the second length of `ecn`, to which it grows linearly.
+    pub ecn_probability: Option<f64>,
     pub watchdog: Option<Nanos>,
     pub watchdog_restore: Option<Nanos>,
     /// Longest pause that the tester may hold.
@@ -258,6 +261,15 @@ fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<Setup> {
                 .help("set `ecn` to the queue length from which packets are marked"),
         );
     }
+    if let Some(probability) = &keys.ecn_probability
+        && keys.ecn_max.is_none()
+    {
+        problems.push(
+            Problem::error("`ecn_probability` needs an `ecn_max`")
+                .at(probability.span, "share of packets marked just below `ecn_max`")
+                .help("set `ecn_max` to the queue length from which all packets are marked"),
+        );
+    }
     let settings = device_settings(keys, lossless);
     (!problems.has_errors()).then_some(Setup { device: settings, ports, soak: SOAK })
 }
@@ -288,6 +300,7 @@ fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
         frame_overhead: value(keys.frame_overhead.as_ref(), FCS),
         cell: value(keys.cell.as_ref(), Bytes(1)),
         ecn: some(keys.ecn).map(|ecn| [ecn, value(keys.ecn_max.as_ref(), ecn)]),
+        ecn_probability: keys.ecn_probability.map(|key| key.value),
         watchdog: keys.watchdog.map(|key| key.value),
         watchdog_restore: keys.watchdog_restore.map(|key| key.value),
         pause_max: keys.pause_max.map(|key| key.value),
@@ -361,6 +374,11 @@ mod tests {
             (&format!("[device]\nlossless = []\n{PORTS}"), "`lossless` has no class"),
             (&format!("[device]\nlosless = [3]\n{PORTS}"), "`losless` is not a key"),
             (&format!("[device]\necn_max = \"9KB\"\n{PORTS}"), "`ecn_max` needs an `ecn`"),
+            (
+                &format!("[device]\necn = \"9KB\"\necn_probability = 0.1\n{PORTS}"),
+                "`ecn_probability` needs an `ecn_max`",
+            ),
+            (&format!("[device]\necn_probability = 5\n{PORTS}"), "a number above 0, up to 1"),
         ] {
             assert!(error(text).contains(part), "{} lacks {part}", error(text));
         }

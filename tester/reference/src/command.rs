@@ -43,6 +43,12 @@ struct Args {
     /// Bytes in an egress queue above which the switch marks ECN.
     #[arg(long, default_value_t = 30_000, value_name = "BYTES")]
     ecn: u64,
+    /// Bytes in an egress queue above which the switch marks all packets [default: the bytes of `--ecn`].
+    #[arg(long, value_name = "BYTES")]
+    ecn_max: Option<u64>,
+    /// Share of packets marked just below `--ecn-max`; it grows linearly from `--ecn`.
+    #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
+    ecn_probability: f64,
     /// Frames that each class sends in one round of the scheduler: eight numbers above 0.
     #[arg(long, value_delimiter = ',', default_value = "1,1,1,1,1,1,1,1")]
     weights: Vec<u32>,
@@ -96,7 +102,8 @@ fn switch(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         thresholds: Thresholds { xoff: args.xoff, xon: args.xon, headroom: args.headroom },
         quanta: args.quanta,
         lossy_max: args.lossy,
-        ecn: args.ecn,
+        ecn: [args.ecn, args.ecn_max.unwrap_or(args.ecn)],
+        ecn_probability: args.ecn_probability,
         weights,
         watchdog: args.watchdog.map(|detection| Times {
             detection: detection * 1_000_000,

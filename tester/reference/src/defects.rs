@@ -150,6 +150,7 @@ defects! {
     NeverMarks "never-marks" "map.ecn" "No packet gets an ECN mark."
     MarksEarly "marks-early" "map.ecn" "Packets get an ECN mark at half of the threshold."
     MarksLate "marks-late" "map.ecn" "Packets get an ECN mark only at twice the threshold."
+    MarksHalf "marks-half" "map.ecn-share" "Between both ECN thresholds, half as many packets get a mark."
     ClearsEcn "clears-ecn" "map.ecn" "ECN-capable packets leave as not ECN-capable."
     MarkChecksum "mark-checksum" "map.ecn" "ECN marks leave the IPv4 checksum unchanged."
     MarksNotEct "marks-not-ect" "map.ecn" "Packets that are not ECN-capable get an ECN mark."

@@ -26,8 +26,10 @@ pub struct Settings {
     pub thresholds: Thresholds,
     pub quanta: u16,
     pub lossy_max: u64,
-    /// Bytes of an egress queue above which ECN-capable packets are marked.
-    pub ecn: u64,
+    /// Bytes of an egress queue above which some ECN-capable packets are marked, and all.
+    pub ecn: [u64; 2],
+    /// Share of packets marked just below the second length.
+    pub ecn_probability: f64,
     pub weights: [u32; CLASSES],
     pub watchdog: Option<Times>,
     pub defects: Defects,
@@ -82,6 +84,8 @@ pub struct Switch {
     ports: Vec<Port>,
     learned: HashMap<Address, usize>,
     admitted: u64,
+    /// State of the random numbers, not 0.
+    random: u64,
     /// Serial numbers (`Packet::number`) of each ingress port's queued packets, in order of arrival. Used only with [`Defect::HeadOfLine`].
     in_order: Vec<VecDeque<u64>>,
 }
@@ -92,7 +96,7 @@ impl Switch {
         let port = |(name, address)| Port::new(name, address, &settings);
         let ports: Vec<Port> = ports.into_iter().map(port).collect();
         let in_order = vec![VecDeque::new(); ports.len()];
-        Switch { settings, ports, learned: HashMap::new(), admitted: 0, in_order }
+        Switch { settings, ports, learned: HashMap::new(), admitted: 0, random: 1, in_order }
     }
 
     #[must_use]
@@ -232,18 +236,11 @@ impl Switch {
             self.ports[at].line.idle(now);
             return None;
         };
-        let port = &mut self.ports[at];
         let mut bytes = packet.bytes.clone();
         // Add the frame that has just left the queue, because it counts for the ECN threshold.
-        let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
-        let threshold = match self.settings.ecn {
-            ecn if self.settings.defects.has(Defect::MarksEarly) => ecn / 2,
-            ecn if self.settings.defects.has(Defect::MarksLate) => ecn * 2,
-            ecn => ecn,
-        };
-        if queued > threshold && !self.settings.defects.has(Defect::NeverMarks)
-            || self.settings.defects.has(Defect::MarksAlways)
-        {
+        let is_congested = self.is_congested(self.ports[at].egress.bytes(packet.class) + bytes.len() as u64);
+        let port = &mut self.ports[at];
+        if is_congested {
             packet.header.mark_congestion(&mut bytes, self.settings.defects);
             port.counters.classes[packet.class].ecn_marked += u64::from(bytes != packet.bytes);
         }
@@ -259,6 +256,29 @@ impl Switch {
         }
         self.release(packet, now);
         Some(bytes)
+    }
+
+    /// Returns whether a packet leaving a queue of `queued` bytes gets an ECN mark.
+    fn is_congested(&mut self, queued: u64) -> bool {
+        let scaled = |bytes: u64| match bytes {
+            bytes if self.has(Defect::MarksEarly) => bytes / 2,
+            bytes if self.has(Defect::MarksLate) => bytes * 2,
+            bytes => bytes,
+        };
+        let [low, high] = self.settings.ecn.map(scaled);
+        if self.has(Defect::NeverMarks) || self.has(Defect::MarksAlways) {
+            return self.has(Defect::MarksAlways);
+        }
+        if queued > high || queued <= low {
+            return queued > high;
+        }
+        let share = self.settings.ecn_probability * (queued - low) as f64 / (high - low) as f64;
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let random = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
+        random < if self.has(Defect::MarksHalf) { share / 2.0 } else { share }
     }
 
     fn pop(&mut self, at: usize, now: u64) -> Option<Rc<Packet>> {

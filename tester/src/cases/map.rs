@@ -1,5 +1,6 @@
 //! Group `map`: which class does the device give each code point (DSCP or PCP), and which fields of a frame does it change?
 
+mod ecn_share;
 mod ingress;
 mod ipv6;
 
@@ -41,6 +42,12 @@ pub(super) const CASES: &[Case] = &[
         rewrite,
     ),
     case("map.ecn", "Does the device mark ECN in congestion, and only then?", "RFC 3168 5", ecn),
+    case(
+        "map.ecn-share",
+        "Does the share of marked packets grow between both ECN thresholds?",
+        "RFC 7567; thresholds configured on the device",
+        ecn_share::share,
+    ),
 ];
 
 const fn case(id: &'static str, title: &'static str, source: &'static str, run: super::Run) -> Case {
@@ -261,7 +268,7 @@ fn send_packets(
         bench.run_for(response)?;
     }
     let rate = share(bench, if congested { 50 } else { 5 }, 1, SIZE);
-    // Queue little more than the ECN threshold (`ecn_max`), so that the device need not pause.
+    // Queue little more than `ecn_max`, so that the device need not pause.
     let packet = counted(bench, SIZE);
     let count = match bench.setup.device.ecn {
         Some([_, ecn_max]) if congested => ecn_max.0 * 3 / 2 / packet + 4,

@@ -10,7 +10,8 @@ fn switch(defects: &[Defect]) -> Switch {
         thresholds: Thresholds { xoff: 10 * LEN, xon: 5 * LEN, headroom: 10 * LEN },
         quanta: 40_000,
         lossy_max: 8 * LEN,
-        ecn: u64::MAX,
+        ecn: [u64::MAX; 2],
+        ecn_probability: 1.0,
         weights: [1; CLASSES],
         watchdog: None,
         defects: [Defect::LldpSilent].iter().chain(defects).copied().collect(),
@@ -78,6 +79,15 @@ fn ingress_map_defect_pauses_other_class_than_egress() {
         assert_eq!(xoff[17], 1 << class, "{defects:?}");
         assert_eq!(it.transmit(2, 0), None, "class 3 is paused at egress");
     }
+}
+
+#[test]
+fn reference_switch_marks_share_of_packets_between_thresholds() {
+    let mut it = switch(&[]);
+    (it.settings.ecn, it.settings.ecn_probability) = ([1_000, 2_000], 0.5);
+    let mut marked = |queued| (0..1_000).filter(|_| it.is_congested(queued)).count();
+    assert_eq!([1_000, 2_001].map(&mut marked), [0, 1_000]);
+    assert!((200..300).contains(&marked(1_500)));
 }
 
 #[test]
