@@ -39,6 +39,11 @@ device = "t{0}"
 speed = "{1}"
 connected = "p{0}"
 """
+WITH_WATCHDOG = (
+    f'watchdog = "{WATCHDOG}ms"\nwatchdog_restore = "{RESTORATION}ms"\n',
+    "",
+    ["--watchdog", str(WATCHDOG), "--restoration", str(RESTORATION)],
+)
 # Settings of cases by the start of their names: lines of [device], lines of [[port]], options of the switch.
 SETTINGS = {
     "buffers.": (f"xon = {XON}\nframe_overhead = 0\n", "", []),
@@ -54,11 +59,8 @@ SETTINGS = {
     "map.pcp": ('trust = "pcp"\n', "", []),
     "map.rewrite": ("", "vlan = 5\n", []),
     # Other cases pause for longer than the watchdog permits.
-    "watchdog.": (
-        f'watchdog = "{WATCHDOG}ms"\nwatchdog_restore = "{RESTORATION}ms"\n',
-        "",
-        ["--watchdog", str(WATCHDOG), "--restoration", str(RESTORATION)],
-    ),
+    "watchdog.": WITH_WATCHDOG,
+    "counters.watchdog": WITH_WATCHDOG,
 }
 
 

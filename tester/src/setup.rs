@@ -62,6 +62,7 @@ xoff_config::keys! {
         watchdog: Nanos = parse::time(WATCHDOG_TIMES);
         watchdog_restore: Nanos = parse::time(WATCHDOG_TIMES);
         pause_max: Nanos = parse::time(PAUSE_TIMES);
+        watchdog_action: WatchdogAction = choice(WatchdogAction::WORDS);
         dcbx: bool = parse::boolean;
         response_allowance: Nanos = parse::time(Nanos(0)..=ALLOWANCE_MAX);
         counters: String = command;
@@ -115,9 +116,21 @@ pub struct DeviceSettings {
     pub watchdog_restore: Option<Nanos>,
     /// Longest pause that the tester may hold.
     pub pause_max: Option<Nanos>,
+    pub watchdog_action: WatchdogAction,
     pub dcbx: bool,
     pub response_allowance: Nanos,
     pub counters: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchdogAction {
+    Drop,
+    Forward,
+}
+
+impl WatchdogAction {
+    const WORDS: &[(&str, WatchdogAction)] =
+        &[("drop", WatchdogAction::Drop), ("forward", WatchdogAction::Forward)];
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -304,6 +317,7 @@ fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
         watchdog: keys.watchdog.map(|key| key.value),
         watchdog_restore: keys.watchdog_restore.map(|key| key.value),
         pause_max: keys.pause_max.map(|key| key.value),
+        watchdog_action: value(keys.watchdog_action.as_ref(), WatchdogAction::Drop),
         dcbx: value(keys.dcbx.as_ref(), false),
         response_allowance: value(keys.response_allowance.as_ref(), Nanos::ZERO),
         counters: keys.counters.map(|key| key.value),

@@ -10,7 +10,7 @@ use crate::defects::{self, Defect};
 use crate::ingress::Thresholds;
 use crate::run::run;
 use crate::switch::Settings;
-use crate::watchdog::Times;
+use crate::watchdog::{self, Action};
 
 /// Run a small PFC switch between interfaces, with the given defects.
 #[derive(Debug, Parser)]
@@ -58,6 +58,9 @@ struct Args {
     /// Time without a pause after which the watchdog restores a class.
     #[arg(long, default_value_t = 200, value_name = "MILLISECONDS")]
     restoration: u64,
+    /// Effect of a storm on frames of the class.
+    #[arg(long, value_enum, default_value_t = Action::Drop, value_name = "ACTION")]
+    watchdog_action: Action,
     /// File to which the switch writes its counters: lines of port, name and value.
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
@@ -105,9 +108,10 @@ fn switch(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         ecn: [args.ecn, args.ecn_max.unwrap_or(args.ecn)],
         ecn_probability: args.ecn_probability,
         weights,
-        watchdog: args.watchdog.map(|detection| Times {
+        watchdog: args.watchdog.map(|detection| watchdog::Settings {
             detection: detection * 1_000_000,
             restoration: args.restoration * 1_000_000,
+            action: args.watchdog_action,
         }),
         defects: args.defects.iter().copied().collect(),
     };

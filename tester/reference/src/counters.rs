@@ -29,6 +29,8 @@ pub struct ClassCounters {
     pub ecn_marked: u64,
     pub storms: u64,
     pub restored: u64,
+    /// Frames dropped at their egress port.
+    pub watchdog_dropped: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +102,9 @@ impl Counters {
             ("rx_frames", sum(|class| class.rx_frames)),
             ("tx_frames", sum(|class| class.tx_frames)),
             ("dropped", sum(ClassCounters::dropped)),
+            ("storms_detected", sum(|class| class.storms)),
+            ("storms_restored", sum(|class| class.restored)),
+            ("watchdog_dropped", sum(|class| class.watchdog_dropped)),
         ] {
             let _ = writeln!(text, "{port} {name} {value}");
         }

@@ -160,10 +160,15 @@ defects! {
     WatchdogAtOnce "watchdog-at-once" "watchdog.detection" "The watchdog acts at once, without its detection time."
     WatchdogOtherClasses "watchdog-other-classes" "watchdog.only-class" "The watchdog drops all classes of the port."
     WatchdogForever "watchdog-forever" "watchdog.restoration" "The watchdog never restores a class."
+    WatchdogLate "watchdog-late" "watchdog.detection" "The watchdog acts after four times its detection time."
+    WatchdogRestoresLate "watchdog-restores-late" "watchdog.restoration" "The watchdog restores a class after ten times its restoration time."
+    WatchdogRestoresEarly "watchdog-restores-early" "watchdog.restoration" "The watchdog restores a class as soon as its pause ends."
+    WatchdogOtherAction "watchdog-other-action" "watchdog.action" "The watchdog forwards frames instead of dropping them, or the reverse."
 
     CountsNoPfcReceived "counts-no-pfc-received" "counters.pfc" "Received PFC frames are not counted."
     CountsNoPfcSent "counts-no-pfc-sent" "counters.pfc" "Sent PFC frames are not counted."
     CountsNoDrops "counts-no-drops" "counters.drops" "Drops are not counted."
+    CountsNoStorms "counts-no-storms" "counters.watchdog" "Pause storms are not counted."
     CountsTwice "counts-twice" "counters.frames" "Received frames are counted twice."
 
     LldpOtherClasses "lldp-other-classes" "lldp.classes" "DCBX announces class n + 1 for each lossless class n."
@@ -178,7 +183,6 @@ impl Defect {
     }
 }
 
-/// Returns a line per defect: name, case of `xoff test` that finds it, description; separated by tabs.
 #[must_use]
 pub fn list() -> String {
     Defect::ALL.iter().fold(String::new(), |mut text, defect| {

@@ -14,7 +14,7 @@ use crate::ingress::{Ingress, Thresholds};
 use crate::lldp;
 use crate::pauses::Pauses;
 use crate::pfc::{self, TYPE_MAC_CONTROL};
-use crate::watchdog::{Change, Times, Watchdog};
+use crate::watchdog::{self, Action, Change, Watchdog};
 
 const DUPLICATE_INTERVAL: u64 = 500;
 
@@ -31,7 +31,7 @@ pub struct Settings {
     /// Share of packets marked just below the second length.
     pub ecn_probability: f64,
     pub weights: [u32; CLASSES],
-    pub watchdog: Option<Times>,
+    pub watchdog: Option<watchdog::Settings>,
     pub defects: Defects,
 }
 
@@ -155,7 +155,7 @@ impl Switch {
         }
         for to in targets {
             match self.refusal(to, &packet, now) {
-                Some(reason) => self.ports[from].counters.dropped(class, reason),
+                Some(reason) => self.count_drop(to, &packet, reason),
                 None => self.enqueue(to, Rc::clone(&packet)),
             }
         }
@@ -174,7 +174,7 @@ impl Switch {
         let is_lossy = self.settings.lossless & 1 << class == 0;
         if !port.is_up {
             Some(Reason::LinkDown)
-        } else if port.watchdog.is_dropping(class) {
+        } else if port.watchdog.action(class) == Some(Action::Drop) {
             Some(Reason::Watchdog)
         } else if is_lossy && port.egress.bytes(class) + packet.bytes.len() as u64 > self.settings.lossy_max
             || self.has(Defect::PausedDropped) && port.pauses.is_paused(class, now)
@@ -285,6 +285,7 @@ impl Switch {
         let is_stopped = |class| {
             let stops_all = self.settings.defects.has(Defect::PauseStopsSwitch);
             self.ports[at].pauses.is_paused(class, now)
+                && self.ports[at].watchdog.action(class) != Some(Action::Forward)
                 || stops_all && self.ports.iter().any(|port| port.pauses.is_paused(class, now))
         };
         let paused: [bool; CLASSES] = std::array::from_fn(is_stopped);
@@ -313,14 +314,15 @@ impl Switch {
                 let port = &mut self.ports[at];
                 let (is_paused, has_frames) =
                     (port.pauses.is_paused(class, now), port.egress.bytes(class) > 0);
-                let counters = &mut port.counters.classes[class];
-                match port.watchdog.poll(class, is_paused, has_frames, now) {
-                    None => {}
-                    Some(Change::Restored) => counters.restored += 1,
-                    Some(Change::Storm) => {
-                        counters.storms += 1;
-                        self.flush(at, class, Reason::Watchdog, now);
-                    }
+                let change = port.watchdog.poll(class, is_paused, has_frames, now);
+                let is_storm = change == Some(Change::Storm);
+                if !self.settings.defects.has(Defect::CountsNoStorms) {
+                    let counters = &mut port.counters.classes[class];
+                    counters.storms += u64::from(is_storm);
+                    counters.restored += u64::from(change == Some(Change::Restored));
+                }
+                if is_storm && port.watchdog.action(class) == Some(Action::Drop) {
+                    self.flush(at, class, Reason::Watchdog, now);
                 }
             }
         }
@@ -328,11 +330,18 @@ impl Switch {
 
     fn flush(&mut self, at: usize, class: usize, reason: Reason, now: u64) {
         for packet in self.ports[at].egress.flush(class) {
-            self.ports[packet.ingress].counters.dropped(class, reason);
+            self.count_drop(at, &packet, reason);
             if self.has(Defect::HeadOfLine) {
                 self.in_order[packet.ingress].retain(|&number| number != packet.number);
             }
             self.release(packet, now);
+        }
+    }
+
+    fn count_drop(&mut self, to: usize, packet: &Packet, reason: Reason) {
+        self.ports[packet.ingress].counters.dropped(packet.class, reason);
+        if matches!(reason, Reason::Watchdog) {
+            self.ports[to].counters.classes[packet.class].watchdog_dropped += 1;
         }
     }
 

@@ -1,6 +1,5 @@
 //! Group `counters`: do the device's counters agree with the frames on the wire? The command `counters` of the setup
-//! file prints one line per counter: port label, name, value. Names: `pfc_received`, `pfc_sent`, `rx_frames`,
-//! `tx_frames`, `dropped`.
+//! file prints one line per counter: port label, name, value.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +13,7 @@ use xoff_wire::units::Nanos;
 use super::complete::{drain, send_all, share};
 use super::headroom::overfill;
 use super::streams::{FROM, TO, lossless, response_limit, start_heartbeat};
-use super::{Case, Run};
+use super::{Case, Run, watchdog};
 use crate::bench::{Bench, Flow, Void};
 use crate::judgement::Judgement;
 use crate::report::Verdict;
@@ -27,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
     case("counters.frames", "Does the device count received and sent frames?", frames),
     case("counters.pfc", "Does the device count received and sent PFC frames?", pfc),
     case("counters.drops", "Does the device count the frames that it drops?", drops),
+    case("counters.watchdog", "Does the device count pause storms, and the frames dropped in them?", storms),
 ];
 
 const SETTLE: Nanos = Nanos::from_secs(3);
@@ -34,6 +34,7 @@ const READINGS_MAX: usize = 5;
 const FRAMES: u64 = 1_000;
 const TX_FRAMES: &str = "tx_frames";
 const PAUSES: u64 = 10;
+const STORMS: u64 = 2;
 
 type Key = (String, String);
 type Counters = BTreeMap<Key, u64>;
@@ -42,7 +43,6 @@ type Counters = BTreeMap<Key, u64>;
 const COMMAND_MAX: &str = "10";
 /// Exit code of `timeout` after it sent SIGTERM. After SIGKILL it has none, because it kills itself, too.
 const TIMED_OUT: i32 = 124;
-/// Longer than `COMMAND_MAX` and a second.
 const OUTPUT_MAX: Duration = Duration::from_secs(12);
 
 fn read(bench: &Bench) -> Result<Counters, Void> {
@@ -73,7 +73,6 @@ fn read(bench: &Bench) -> Result<Counters, Void> {
     })
 }
 
-/// Returns `None` if the command's output does not end within `limit`.
 fn run(command: &str, limit: Duration) -> Option<io::Result<Output>> {
     let mut timeout = Command::new("timeout");
     timeout.args(["-k", "1", COMMAND_MAX, "sh", "-c", command]).stdin(Stdio::null());
@@ -163,7 +162,7 @@ fn judge(bench: &mut Bench, before: &Counters, expected: &[Expected]) -> Result<
         };
         judgement.measure(&format!("{name} of {port}"), counted as f64, "frames");
         judgement.require((*frames..=frames + others).contains(&counted), || {
-            format!("the device counted {counted} frames as {name} of {port}; {frames} were on the wire")
+            format!("the device counted {counted} as {name} of {port}; the tester counted {frames}")
         });
     }
     if judgement.measurements.is_empty() {
@@ -245,6 +244,23 @@ fn drops(bench: &mut Bench) -> Result<Judgement, Void> {
         return Err(Void::NotPossible("the device dropped no frame beyond `xoff` plus `headroom`".into()));
     }
     judge(bench, &before, &[Expected::exactly(dropped, lost)])
+}
+
+fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
+    let [detected, restored, dropped] = ["storms_detected", "storms_restored", "watchdog_dropped"];
+    let keys = [key(bench, TO, detected)?, key(bench, TO, restored)?, key(bench, TO, dropped)?];
+    let before = settled(bench, &keys.each_ref())?;
+    let lost = watchdog::storms(bench, STORMS)?;
+    let [detected, restored, dropped] = keys;
+    judge(
+        bench,
+        &before,
+        &[
+            Expected::exactly(detected, STORMS),
+            Expected::exactly(restored, STORMS),
+            Expected::exactly(dropped, lost),
+        ],
+    )
 }
 
 #[cfg(test)]
