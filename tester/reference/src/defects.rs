@@ -173,6 +173,7 @@ defects! {
 
     LldpOtherClasses "lldp-other-classes" "lldp.classes" "DCBX announces class n + 1 for each lossless class n."
     LldpAll "lldp-all" "lldp.classes" "DCBX announces PFC for all classes."
+    LldpOnePort "lldp-one-port" "lldp.classes" "DCBX announces PFC classes at port 1 only."
     LldpSilent "lldp-silent" "lldp.present" "No LLDP is sent."
 }
 

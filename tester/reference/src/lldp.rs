@@ -1,4 +1,4 @@
-//! Builds a port's LLDP frame with the PFC TLV of DCBX (IEEE 802.1Q annex D.2.10).
+//! Builds a port's LLDP frame with DCBX's TLVs for PFC and applications (IEEE 802.1Q annex D.2.10, D.2.11).
 
 use crate::defects::{Defect, Defects};
 use crate::frame::Address;
@@ -8,9 +8,10 @@ const DESTINATION: Address = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
 const TTL_S: u16 = 4;
 const OUI_8021: [u8; 3] = [0x00, 0x80, 0xc2];
 const SUBTYPE_PFC: u8 = 0x0b;
+const SUBTYPE_APPLICATIONS: u8 = 0x0c;
+const SELECTOR_DSCP: u8 = 5;
 const CLASSES_MAX: u8 = 8;
 
-/// Builds the LLDP frame of port `name`; `None` with the defect `lldp-silent`.
 #[must_use]
 pub fn build(name: &str, source: Address, lossless: u8, defects: Defects) -> Option<Vec<u8>> {
     if defects.has(Defect::LldpSilent) {
@@ -31,6 +32,11 @@ pub fn build(name: &str, source: Address, lossless: u8, defects: Defects) -> Opt
     tlv(&mut bytes, 2, &[&[5], name.as_bytes()].concat());
     tlv(&mut bytes, 3, &TTL_S.to_be_bytes());
     tlv(&mut bytes, 127, &[OUI_8021.as_slice(), &[SUBTYPE_PFC, CLASSES_MAX, enabled]].concat());
+    let mut applications = [OUI_8021.as_slice(), &[SUBTYPE_APPLICATIONS, 0]].concat();
+    for class in (0..CLASSES_MAX).filter(|class| lossless & 1 << class != 0) {
+        applications.extend([class << 5 | SELECTOR_DSCP, 0, class * 8]);
+    }
+    tlv(&mut bytes, 127, &applications);
     tlv(&mut bytes, 0, &[]);
     bytes.resize(bytes.len().max(60), 0);
     Some(bytes)
@@ -48,10 +54,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lldp_pfc_tlv_lists_the_lossless_classes() {
+    fn lldp_tlvs_list_lossless_classes_and_their_dscp() {
         let bytes = build("p1", [2, 0, 0, 0, 0, 1], 0x18, Defects::default()).unwrap();
-        let tlv = [0xfe, 6, 0, 0x80, 0xc2, 0x0b, 8, 0x18, 0, 0];
-        assert!(bytes.windows(tlv.len()).any(|window| window == tlv), "{bytes:02x?}");
+        let pfc = [0xfe, 6, 0, 0x80, 0xc2, 0x0b, 8, 0x18];
+        let applications = [0xfe, 11, 0, 0x80, 0xc2, 0x0c, 0, 0x65, 0, 24, 0x85, 0, 32, 0, 0];
+        let tlvs = [&pfc[..], &applications].concat();
+        assert!(bytes.windows(tlvs.len()).any(|window| window == tlvs), "{bytes:02x?}");
         assert_eq!(build("p1", [0; 6], 0x18, [Defect::LldpSilent].into_iter().collect()), None);
     }
 }

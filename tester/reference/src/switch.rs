@@ -306,8 +306,9 @@ impl Switch {
             let port = &mut self.ports[at];
             if now >= port.lldp_due {
                 port.lldp_due = now + lldp::INTERVAL_NS;
-                let frame =
-                    lldp::build(&port.name, port.address, self.settings.lossless, self.settings.defects);
+                let is_silent = at > 0 && self.settings.defects.has(Defect::LldpOnePort);
+                let lossless = if is_silent { 0 } else { self.settings.lossless };
+                let frame = lldp::build(&port.name, port.address, lossless, self.settings.defects);
                 port.urgent.extend(frame.filter(|_| port.is_up));
             }
             for class in 0..CLASSES {

@@ -10,7 +10,6 @@ pub(super) const TO: usize = 1;
 pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
 /// Maximum time from the end of a pause to the first frame of the class.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
-/// Time that plots show after the end of a pause.
 pub(super) const AFTER: Nanos = Nanos::from_millis(10);
 pub(super) const QUANTA_MAX: u16 = u16::MAX;
 
@@ -39,7 +38,6 @@ impl Streams {
         Ok(Streams { of })
     }
 
-    /// Starts the stream of one class that obeys PFC.
     pub(super) fn obeying(bench: &mut Bench) -> Result<Streams, Void> {
         let class = obeying(bench)?;
         Streams::start(bench, [class])
@@ -60,7 +58,6 @@ impl Streams {
     }
 }
 
-/// Frames that streams had sent at the time `begin`.
 pub(super) struct Sending<'a> {
     streams: &'a Streams,
     begin: Nanos,
@@ -118,7 +115,7 @@ pub(super) fn interval(bench: &Bench, streams: usize) -> Nanos {
 
 /// Returns the rate of each stream: a fiftieth of the line rate, within 10 to 200 Mb/s. One stream has at most a tenth of the line rate,
 /// several together a sixth, so that frames queued in a pause leave before the next class resumes.
-fn rate(speed: BitRate, streams: usize) -> BitRate {
+pub(super) fn rate(speed: BitRate, streams: usize) -> BitRate {
     let speed = speed.bits_per_second();
     let rate = (speed / 50).clamp(10_000_000, 200_000_000).min(speed / (6 * streams as u64).max(10));
     BitRate::new(rate.max(1)).expect("the rate is not zero")
@@ -149,14 +146,13 @@ pub(super) fn lossless(bench: &Bench) -> Class {
     bench.setup.device.lossless.iter().next().unwrap_or_default()
 }
 
-/// Starts the heartbeat against the direction of the streams, if the case has none yet.
 pub(super) fn start_heartbeat(bench: &mut Bench) -> Result<(), Void> {
     let class = free_class(bench);
     bench.start_heartbeat(TO, FROM, class)
 }
 
 /// Returns the lowest lossy [`markable`] class; without one, the lowest lossless class.
-fn free_class(bench: &Bench) -> Class {
+pub(super) fn free_class(bench: &Bench) -> Class {
     let lossless = bench.setup.device.lossless;
     markable(bench).iter().find(|class| !lossless.contains(*class)).unwrap_or_else(|| self::lossless(bench))
 }
@@ -196,7 +192,6 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     }
 }
 
-/// Voids the run if the pause of port 2 may have expired since `begin`.
 pub(super) fn require_held(bench: &Bench, begin: Nanos) -> Result<(), Void> {
     bench.require_steady(begin, Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 2))
 }
@@ -206,7 +201,6 @@ pub(super) struct Expected {
     pub class: Class,
     pub stream: StreamId,
     pub sent: Moment,
-    /// Duration of the pause from `sent` on.
     pub time: Nanos,
 }
 
@@ -253,7 +247,6 @@ impl Expected {
     }
 }
 
-/// Sends a frame that must pause no stream, and fails the case if a stream stops.
 pub(super) fn has_no_effect(
     bench: &mut Bench,
     judgement: &mut Judgement,
