@@ -66,6 +66,9 @@ pub(super) fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for class in marked(bench, bench.setup.device.obeys)? {
         let streams = Streams::start(bench, markable(bench).iter())?;
+        // Cases `isolation` examine whether its queued frames block other classes.
+        bench.stop(streams.stream(class));
+        bench.run_for(Nanos::from_millis(5))?;
         let sending = streams.sending(bench);
         let (sent, _) = long_pause(bench, (class, streams.stream(class)))?;
         let time = bench.pause_time(TO, QUANTA_MAX);
