@@ -162,7 +162,7 @@ impl Bench {
         &self.ports[port]
     }
 
-    /// Sets the reaction of a port to PFC frames of the device; each case begins with [`Reaction::Obey`].
+    /// Each case begins with [`Reaction::Obey`].
     pub fn react(&mut self, port: usize, reaction: Reaction) {
         self.ports[port].reaction = reaction;
     }
@@ -171,7 +171,7 @@ impl Bench {
         self.ports[port].keeps_arrivals = false;
     }
 
-    /// Starts a stream. Fails if the flow has no mark, and the setup file's maps give no frame its class.
+    /// Fails if the flow has no mark, and the setup file's maps give no frame its class.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(
@@ -264,6 +264,11 @@ impl Bench {
     #[must_use]
     pub fn has_paused(&self) -> bool {
         self.ports.iter().flat_map(|port| &port.sent).any(|frame| frame.is_xoff)
+    }
+
+    /// Permits the case to fail although the device may disobey pauses.
+    pub fn disregard_pauses(&mut self) {
+        self.ports.iter_mut().flat_map(|port| &mut port.sent).for_each(|frame| frame.is_xoff = false);
     }
 
     #[must_use]
@@ -408,8 +413,9 @@ impl Bench {
         self.refresh_holds(time)?;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let streams = &mut self.streams;
-            port.receive(self.epoch, |arrival, sent_at| {
+            port.receive(self.epoch, |arrival, endpoints, sent_at| {
                 let stream = streams.get_mut(usize::from(arrival.stream.0));
+                arrival.is_intact &= stream.as_ref().is_none_or(|stream| stream.endpoints == endpoints);
                 // Copies at other ports were flooded and are no duplicates.
                 if let Some(stream) = stream.filter(|stream| stream.flow.to == index) {
                     stream.tally.note(arrival, sent_at);
@@ -453,7 +459,7 @@ impl Bench {
             };
             let next = self.streams.iter_mut().filter(ready).min_by_key(|stream| stream.due);
             let Some(stream) = next else { return };
-            let (class, size) = (stream.flow.class, stream.flow.size);
+            let (class, size) = (stream.flow.class, stream.next_size());
             if !port.send(time, class, size, |frame| stream.write(time, frame)) {
                 return;
             }

@@ -1,6 +1,7 @@
 use xoff_dataplane::frame::{FRAME_MAX, Frame};
 use xoff_host::payload::{self, Parsed};
 use xoff_host::{Gate, Obedience, habits};
+use xoff_wire::mac_control::DESTINATION;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{Header, MacControl};
 use xoff_xdp::clock::now;
@@ -8,7 +9,7 @@ use xoff_xdp::clock::now;
 use super::line::Line;
 use super::pace::Pace;
 use super::records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame, StreamId};
-use super::stream;
+use super::stream::{self, Endpoints};
 use super::timeline::SentControl;
 use super::{Moment, OpenError};
 use crate::setup::PortSettings;
@@ -18,7 +19,6 @@ const OTHERS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reaction {
-    /// Stops the port's streams of each class that the device pauses.
     #[default]
     Obey,
     Ignore,
@@ -83,8 +83,12 @@ impl TestPort {
         self.settings.speed
     }
 
-    /// Receives all pending frames. Calls `note` with each frame of a stream and the time at which it was sent.
-    pub(super) fn receive(&mut self, epoch: u16, mut note: impl FnMut(&Arrival, Nanos)) {
+    /// Calls `note` with each received frame of a stream, its endpoints and the time at which it was sent.
+    pub(super) fn receive(
+        &mut self,
+        epoch: u16,
+        mut note: impl FnMut(&mut Arrival, Option<Endpoints>, Nanos),
+    ) {
         let earliest = self.polled;
         self.polled = now();
         self.line.receive(&mut self.frames);
@@ -99,17 +103,23 @@ impl TestPort {
         self.frames = frames;
     }
 
-    fn record(&mut self, frame: &Frame, when: Moment, epoch: u16, note: &mut impl FnMut(&Arrival, Nanos)) {
+    fn record(
+        &mut self,
+        frame: &Frame,
+        when: Moment,
+        epoch: u16,
+        note: &mut impl FnMut(&mut Arrival, Option<Endpoints>, Nanos),
+    ) {
         let head = self.line.head(frame);
         let Ok(header) = Header::parse(head) else { return };
         if MacControl::is_mac_control(&header) {
             let content = MacControl::parse(&header, head);
-            let is_pfc = matches!(content, Ok(MacControl::Pfc(_)));
-            self.has_invalid_pfc |= !is_pfc && self.reaction == Reaction::Obey;
             self.gate.receive(now(), &header, head); // obeyed from now on, so that no frame leaves too early
+            let bytes = head[..head.len().min(frame.len() as usize)].to_vec();
+            let control = ControlFrame { when, bytes, content };
+            self.has_invalid_pfc |= !control.is_valid() && self.reaction == Reaction::Obey;
             if self.controls.len() < CONTROLS_MAX {
-                let bytes = head[..head.len().min(frame.len() as usize)].to_vec();
-                self.controls.push(ControlFrame { when, bytes, content });
+                self.controls.push(control);
             }
             return;
         }
@@ -123,7 +133,7 @@ impl TestPort {
                         &self.whole[..len]
                     }
                 };
-                let arrival = Arrival {
+                let mut arrival = Arrival {
                     when,
                     stream: StreamId(data.stamp.stream),
                     sequence: data.stamp.sequence,
@@ -134,13 +144,14 @@ impl TestPort {
                     len: frame.len(),
                     is_intact: stream::is_intact(data.stamp.sequence, stamp_end, stored),
                 };
-                note(&arrival, data.stamp.sent);
+                note(&mut arrival, stream::endpoints(&header, stored), data.stamp.sent);
                 if self.keeps_arrivals {
                     self.arrivals.push(arrival);
                 }
             }
             Parsed::Data(_) => {} // sent in an earlier case
             Parsed::Corrupt | Parsed::Other => {
+                self.has_invalid_pfc |= header.dst == DESTINATION && self.reaction == Reaction::Obey;
                 if self.others.len() < OTHERS_MAX {
                     let len = head.len().min(frame.len() as usize).min(OTHER_BYTES_MAX);
                     self.others.push(OtherFrame { when, bytes: head[..len].to_vec() });
@@ -157,7 +168,7 @@ impl TestPort {
         }
     }
 
-    /// Returns true if the device pauses no class at this port; pauses that the port ignores count, too.
+    /// Also considers pauses that the port ignores.
     pub(super) fn is_free(&mut self, now: Nanos) -> bool {
         self.gate.paused(now).is_empty()
     }
@@ -170,7 +181,7 @@ impl TestPort {
         self.pace.free()
     }
 
-    /// Returns how long the port may send before it polls for pauses again.
+    /// Returns how long the port may send before it polls again.
     pub(super) fn turn(&self) -> Nanos {
         self.pace.behind_max()
     }

@@ -19,7 +19,6 @@ pub struct Arrival {
     pub ecn: u8,
     /// Length in bytes, without FCS.
     pub len: u32,
-    /// False if the frame's content has changed.
     pub is_intact: bool,
 }
 
@@ -41,6 +40,15 @@ impl ControlFrame {
         }
     }
 
+    /// Returns whether the frame can pause or resume a class.
+    #[must_use]
+    pub(super) fn is_valid(&self) -> bool {
+        let Ok(MacControl::Pfc(pfc)) = self.content else { return false };
+        let is_resuming = pfc.iter().all(|(_, time)| time == Quanta(0));
+        let has_times = self.bytes[18..34].iter().any(|byte| *byte != 0);
+        !pfc.classes.is_empty() && self.bytes[16] == 0 && !(is_resuming && has_times)
+    }
+
     #[must_use]
     pub fn is_xoff(&self, class: Class) -> bool {
         self.time(class).is_some_and(|time| time != Quanta(0))
@@ -56,7 +64,6 @@ impl ControlFrame {
 #[derive(Clone, Debug)]
 pub struct OtherFrame {
     pub when: Moment,
-    /// First bytes of the frame, at most [`OTHER_BYTES_MAX`].
     pub bytes: Vec<u8>,
 }
 
@@ -68,7 +75,6 @@ pub struct Tally {
     pub frames: u64,
     /// Bytes on the line, with preambles and gaps.
     pub line_bytes: Bytes,
-    /// Received sequence numbers, which show duplicated and reordered frames.
     pub tracker: Tracker,
     pub damaged: u64,
     pub first: Option<Moment>,

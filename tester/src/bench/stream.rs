@@ -1,7 +1,7 @@
-use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
+use xoff_host::payload::{HEAD_MAX, Headers, STAMP_LEN, Stamp, Template};
 use xoff_host::tcp::wire::checksum;
-use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
+use xoff_wire::{Header, Tci};
 
 use super::records::{StreamId, Tally};
 use crate::setup::Mark;
@@ -15,6 +15,8 @@ pub struct Flow {
     pub mark: Option<Mark>,
     /// Length of each frame in bytes, without FCS.
     pub size: u32,
+    /// Length of every second frame, if another.
+    pub second: Option<u32>,
     /// Rate on the line, with preambles and gaps.
     pub rate: BitRate,
     /// Number of frames; `None`: the stream does not end.
@@ -29,7 +31,7 @@ impl Flow {
     #[must_use]
     pub fn new(from: usize, to: usize, class: Class) -> Flow {
         let rate = BitRate::from_mbps(20);
-        Flow { from, to, class, mark: None, size: 500, rate, count: None, ecn: 0, socket: None }
+        Flow { from, to, class, mark: None, size: 500, second: None, rate, count: None, ecn: 0, socket: None }
     }
 
     #[must_use]
@@ -40,6 +42,11 @@ impl Flow {
     #[must_use]
     pub fn size(self, size: u32) -> Flow {
         Flow { size, ..self }
+    }
+
+    #[must_use]
+    pub fn second(self, size: u32) -> Flow {
+        Flow { second: Some(size), ..self }
     }
 
     #[must_use]
@@ -89,12 +96,25 @@ fn filling(sequence: u64, len: usize) -> &'static [u8] {
     &PATTERN[start..(start + len).min(PATTERN_LEN)]
 }
 
+/// Source address, TTL, IPv4 addresses and UDP ports.
+pub(super) type Endpoints = [u8; 19];
+
+pub(super) fn endpoints(header: &Header, head: &[u8]) -> Option<Endpoints> {
+    let ip = header.payload(head);
+    let mut endpoints = [0; 19];
+    endpoints[..6].copy_from_slice(&header.src.0);
+    endpoints[6] = *ip.get(8)?;
+    endpoints[7..].copy_from_slice(ip.get(12..IPV4_LEN + 4)?);
+    Some(endpoints)
+}
+
 #[derive(Debug)]
 pub(super) struct Stream {
     pub flow: Flow,
     pub tally: Tally,
     pub sent: u64,
     pub is_stopped: bool,
+    pub endpoints: Option<Endpoints>,
     epoch: u16,
     id: StreamId,
     template: Template,
@@ -129,38 +149,44 @@ impl Stream {
             destination_port: flow.socket.unwrap_or(DISCARD),
         });
         let stamp_end = template.len_min(false);
-        let flow = Flow { size: flow.size.max(u32::try_from(stamp_end).unwrap_or(0)), ..flow };
+        let fit = |size: u32| size.max(u32::try_from(stamp_end).unwrap_or(0));
+        let flow = Flow { size: fit(flow.size), second: flow.second.map(fit), ..flow };
         let interval = flow.rate.time_of(Bytes::on_line(flow.size));
-        Stream {
+        let mut stream = Stream {
             flow,
             tally: Tally::default(),
             sent: 0,
             is_stopped: false,
+            endpoints: None,
             epoch,
             id,
             template,
             stamp_end,
             interval,
             due: now,
-        }
+        };
+        let mut head = [0; HEAD_MAX];
+        stream.template.write(&mut head, stamp_end, &stream.stamp(now));
+        stream.endpoints = Header::parse(&head).ok().and_then(|header| endpoints(&header, &head));
+        stream
+    }
+
+    fn stamp(&self, now: Nanos) -> Stamp {
+        let (sender, stream, class, sequence) = (self.epoch, self.id.0, self.flow.class, self.sent);
+        Stamp { sender, stream, class, end: false, sequence, sent: now, flow: None }
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.is_stopped || self.flow.count.is_some_and(|count| self.sent >= count)
     }
 
+    pub(super) fn next_size(&self) -> u32 {
+        self.flow.second.filter(|_| self.sent % 2 == 1).unwrap_or(self.flow.size)
+    }
+
     pub(super) fn write(&mut self, now: Nanos, frame: &mut [u8]) {
-        let (size, sequence) = (self.flow.size as usize, self.sent);
-        let stamp = Stamp {
-            sender: self.epoch,
-            stream: self.id.0,
-            class: self.flow.class,
-            end: false,
-            sequence,
-            sent: now,
-            flow: None,
-        };
-        self.template.write(frame, size, &stamp);
+        let (size, sequence) = (self.next_size() as usize, self.sent);
+        self.template.write(frame, size, &self.stamp(now));
         if self.flow.socket.is_some() {
             let udp = self.stamp_end - STAMP_LEN - UDP_LEN;
             broadcast(&mut frame[udp - IPV4_LEN..udp]);
@@ -173,8 +199,7 @@ impl Stream {
     }
 }
 
-/// Sets an IPv4 header's source to 0.0.0.0 and its destination to 255.255.255.255 (limited broadcast), which every host
-/// accepts.
+/// Makes an IPv4 packet a limited broadcast, which every host accepts.
 fn broadcast(ip: &mut [u8]) {
     ip[10..16].fill(0);
     ip[16..20].fill(0xff);
@@ -182,7 +207,6 @@ fn broadcast(ip: &mut [u8]) {
     ip[10..12].copy_from_slice(&checksum);
 }
 
-/// Returns whether the payload bytes after the frame's stamp are those that the sender wrote.
 pub(super) fn is_intact(sequence: u64, stamp_end: usize, bytes: &[u8]) -> bool {
     let rest = bytes.get(stamp_end..).unwrap_or_default();
     let expected = filling(sequence, rest.len());
@@ -212,6 +236,13 @@ mod tests {
         assert!(!is_intact(0, 60, &frame), "the payload pattern must depend on the sequence number");
         frame[299] ^= 1;
         assert!(!is_intact(1, 60, &frame));
+        let of = |frame: &[u8]| endpoints(&Header::parse(frame).expect("a frame"), frame);
+        assert_eq!(of(&frame), stream.endpoints);
+        for at in [6, 22, 26, 30, 34, 36] {
+            let mut changed = frame;
+            changed[at] ^= 1;
+            assert_ne!(of(&changed), stream.endpoints, "byte {at}");
+        }
     }
 
     #[test]
