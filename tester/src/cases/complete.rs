@@ -56,20 +56,27 @@ pub(super) fn send_all(bench: &mut Bench, flow: Flow, count: u64) -> Result<Stre
     }
 }
 
-/// Fails the case unless frames were sent, and all frames of these streams arrived exactly once, in order and unchanged.
+/// Fails the case unless each frame of these streams arrived.
 pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], what: &str) {
     let sum = |count: &dyn Fn(StreamId) -> u64| streams.iter().map(|stream| count(*stream)).sum::<u64>();
     let sent = sum(&|stream| bench.sent(stream));
     let lost = sum(&|stream| bench.missing(stream));
-    let duplicated = sum(&|stream| bench.tally(stream).tracker.duplicated());
-    let reordered = sum(&|stream| bench.tally(stream).tracker.reordered());
-    let damaged = sum(&|stream| bench.tally(stream).damaged);
     judgement.measure(&format!("frames of {what}"), sent as f64, "frames");
     judgement.limits(&format!("lost frames of {what}"), lost as f64, "frames", (None, Some(0.0)));
     judgement.require_in_time(sent > 0, || {
         format!("no frame of {what} could be sent: the device paused all senders")
     });
     judgement.require_unless_stalled(lost == 0, || format!("{lost} of {sent} frames of {what} were lost"));
+}
+
+/// Also requires that each frame arrived once, in order and unchanged.
+pub(super) fn require_unchanged(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], what: &str) {
+    require_complete(bench, judgement, streams, what);
+    let sum = |count: &dyn Fn(StreamId) -> u64| streams.iter().map(|stream| count(*stream)).sum::<u64>();
+    let sent = sum(&|stream| bench.sent(stream));
+    let duplicated = sum(&|stream| bench.tally(stream).tracker.duplicated());
+    let reordered = sum(&|stream| bench.tally(stream).tracker.reordered());
+    let damaged = sum(&|stream| bench.tally(stream).damaged);
     for (count, fault) in [
         (duplicated, "arrived twice"),
         (reordered, "arrived out of order"),

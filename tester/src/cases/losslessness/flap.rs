@@ -1,20 +1,37 @@
 use xoff_wire::units::{ClassSet, Nanos};
 
-use crate::bench::{Bench, Flow, Void};
-use crate::cases::complete::{drain, require_complete, send_all};
-use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
+use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::cases::complete::{drain, require_unchanged, send_all};
+use crate::cases::streams::{FROM, TO, lossless, require_held, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 
 /// Time for link training and spanning tree.
 const RETURN: Nanos = Nanos::from_secs(40);
 const DOWN: Nanos = Nanos::from_millis(100);
+const QUEUE: Nanos = Nanos::from_millis(40);
 const FRAMES: u64 = 2_000;
+
+/// Returns whether a pause stops at least half of the frames.
+fn stops(bench: &mut Bench, stream: StreamId) -> Result<bool, Void> {
+    let begin = bench.now();
+    bench.hold(TO, ClassSet::ALL, QUEUE.after(response_limit(bench)));
+    bench.run_for(response_limit(bench))?;
+    let (sent, arrived) = (bench.sent(stream), bench.tally(stream).frames);
+    bench.run_for(Nanos(QUEUE.0 / 2))?;
+    let (sent, arrived) = (bench.sent(stream) - sent, bench.tally(stream).frames - arrived);
+    require_held(bench, begin)?;
+    bench.release(TO);
+    bench.run_for(QUEUE)?;
+    Ok(arrived <= sent / 2)
+}
 
 pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let probe = bench.stream(Flow::new(FROM, TO, class))?;
     bench.run_for(DOWN)?;
-    bench.hold(TO, ClassSet::ALL, Nanos::from_millis(1));
+    let is_stopped = stops(bench, probe)?;
+    bench.hold(TO, ClassSet::ALL, QUEUE);
+    bench.run_for(QUEUE)?;
     bench.set_link(TO, false)?;
     let waited = bench.run_for(DOWN);
     bench.set_link(TO, true)?; // even if the examination was interrupted
@@ -31,13 +48,17 @@ pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
     judgement.require_in_time(returns, || {
         format!("class {class} still not forwarded {} s after the link returned", RETURN.0 / 1_000_000_000)
     });
-    bench.stop(probe);
     bench.announce()?;
     start_heartbeat(bench)?;
+    if returns && is_stopped {
+        let is_stopped = stops(bench, probe)?;
+        judgement.require_in_time(is_stopped, || format!("class {class} ignores pauses after the link flap"));
+    }
+    bench.stop(probe);
     let stream = send_all(bench, Flow::new(FROM, TO, class), FRAMES)?;
     drain(bench, &[stream])?;
     if returns {
-        require_complete(bench, &mut judgement, &[stream], "the stream after the flap");
+        require_unchanged(bench, &mut judgement, &[stream], "the stream after the flap");
     }
     Ok(judgement)
 }

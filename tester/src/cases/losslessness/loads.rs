@@ -2,7 +2,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::complete::{
-    AROUND, drain, full_size, require_complete, require_full_line, senders, share, storm,
+    AROUND, drain, full_size, require_full_line, require_unchanged, senders, share, storm,
 };
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
@@ -10,6 +10,9 @@ use crate::report::Verdict;
 
 const SPAN: Nanos = Nanos::from_millis(300);
 const PAUSE: Nanos = Nanos::from_millis(2);
+/// Pauses in milliseconds, shorter than usual watchdogs permit, and their numbers.
+const STORMS: [(u64, u64); 5] = [(1, 2), (5, 2), (20, 2), (50, 2), (150, 1)];
+const SHORT: u32 = 100;
 /// Mix of 12 frames: each frame size in bytes without FCS, and its number of frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
@@ -33,7 +36,7 @@ fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgemen
     bench.stop_streams(streams);
     drain(bench, streams)?;
     let mut judgement = Judgement::new();
-    require_complete(bench, &mut judgement, streams, what);
+    require_unchanged(bench, &mut judgement, streams, what);
     Ok(judgement)
 }
 
@@ -92,9 +95,9 @@ pub(super) fn mix(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench, FROM));
-    let rate = share(bench, 60, 1, size);
+    let rate = share(bench, 90, 1, size);
     start(bench)?;
-    let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
+    let stream = bench.stream(Flow::new(FROM, TO, class).size(size).second(SHORT).rate(rate))?;
     let begin = bench.now();
     storm(bench, &[class], PAUSE, SPAN)?;
     judge_steady(bench, &[stream], begin, "the stream")
@@ -106,9 +109,10 @@ pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
     let rate = share(bench, 80, 1, size);
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
     let (begin, mut paused) = (bench.now(), 0);
-    for pause in [1, 5, 20, 50] {
-        storm(bench, &[class], Nanos::from_millis(pause), Nanos::from_millis(4 * pause))?;
-        paused += 2 * pause;
+    let watchdog = bench.setup.device.watchdog.unwrap_or(Nanos::NEVER);
+    for (pause, times) in STORMS.into_iter().filter(|(pause, _)| Nanos::from_millis(2 * pause) < watchdog) {
+        storm(bench, &[class], Nanos::from_millis(pause), Nanos::from_millis((2 * times - 1) * pause))?;
+        paused += times * pause;
     }
     let mut judgement = judge_steady(bench, &[stream], begin, "the stream")?;
     judgement.measure("time paused by the receiver", paused as f64, "ms");
@@ -197,7 +201,7 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
             }
             break;
         }
-        // A stall excuses the losses of this part of the soak only, and the part is repeated.
+        // Repeat only the part whose losses a stall excuses.
         excused.push(failure);
         if bench.is_interrupted() {
             break;
@@ -215,7 +219,7 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 const SOAK_SIZE: u32 = 252;
-/// Minimum duration of a part of the soak; each part is judged by itself.
+/// Minimum duration of a part, which is judged by itself.
 const SOAK_PART: Nanos = Nanos::from_secs(3);
 /// Maximum number of parts of the soak; each adds streams that every poll scans.
 const SOAK_PARTS_MAX: u64 = 20;

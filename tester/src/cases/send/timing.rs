@@ -2,12 +2,13 @@ use xoff_wire::units::{BitRate, Class, Nanos};
 
 use super::congestion::{Congestion, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
-use crate::cases::complete::{DRAIN, drain, require_complete, require_full_line};
+use crate::cases::complete::{DRAIN, drain, full_size, require_complete, require_full_line};
 use crate::cases::streams::{TO, lossless, marked, micros, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 
 const CONGESTED: Nanos = Nanos::from_millis(50);
 const REFRESH_MAX: Nanos = Nanos::from_millis(1_500);
+const AFTER_XON: Nanos = Nanos::from_millis(100);
 const INCAST: Nanos = Nanos::from_millis(300);
 
 pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -41,7 +42,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     for from in senders {
         let rate = share.min(bench.port(from).speed().bits_per_second());
         let rate = BitRate::new(rate).expect("the rate is not zero");
-        let size = bench.setup.device.mtu + 14;
+        let size = full_size(bench, from);
         streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
     }
     bench.run_for(INCAST)?;
@@ -58,30 +59,52 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    for class in marked(bench, bench.setup.device.lossless)? {
-        let congestion = Congestion::begin(bench, class)?;
-        refreshes(bench, &mut judgement, &congestion)?;
-        congestion.end(bench)?;
-        congestion.require_complete(bench, &mut judgement);
+    let classes = marked(bench, bench.setup.device.lossless)?;
+    let last = classes.len() - 1;
+    for (index, class) in classes.iter().enumerate() {
+        let mut congestions = vec![Congestion::begin(bench, *class)?];
+        if index == last && last > 0 && !bench.examines_nic() {
+            congestions.push(Congestion::begin(bench, classes[0])?);
+        }
+        wait_for_refreshes(bench, &congestions)?;
+        for congestion in &congestions {
+            refreshes(bench, &mut judgement, congestion);
+            bench.stop(congestion.stream);
+        }
+        for congestion in &congestions {
+            congestion.end(bench)?;
+            congestion.require_complete(bench, &mut judgement);
+        }
     }
     Ok(judgement)
+}
+
+fn first_pause(bench: &Bench, congestion: &Congestion) -> Option<Nanos> {
+    let class = congestion.class;
+    let first = xoffs(congestion.controls(bench), class).next()?.time(class)?;
+    Some(bench.port(congestion.sender).speed().time_of_quanta(first))
+}
+
+fn wait_for_refreshes(bench: &mut Bench, congestions: &[Congestion]) -> Result<(), Void> {
+    let longest = congestions.iter().filter_map(|congestion| first_pause(bench, congestion)).max();
+    if let Some(time) = longest {
+        bench.run_for(Nanos(time.0 * 4).max(CONGESTED).min(REFRESH_MAX))?;
+        congestions.iter().try_for_each(|congestion| congestion.require_held(bench))?;
+    }
+    Ok(())
 }
 
 fn no_xoff(class: Class) -> String {
     format!("the device sent no XOFF of class {class}; see case send.before-loss")
 }
 
-fn refreshes(bench: &mut Bench, judgement: &mut Judgement, congestion: &Congestion) -> Result<(), Void> {
+fn refreshes(bench: &Bench, judgement: &mut Judgement, congestion: &Congestion) {
     let (sender, class) = (congestion.sender, congestion.class);
     let speed = bench.port(sender).speed();
-    let first = xoffs(congestion.controls(bench), class).next().and_then(|frame| frame.time(class));
-    let Some(first) = first else {
+    let Some(time) = first_pause(bench, congestion) else {
         judgement.cannot_tell(no_xoff(class));
-        return Ok(());
+        return;
     };
-    let time = speed.time_of_quanta(first);
-    bench.run_for(Nanos(time.0 * 4).max(CONGESTED).min(REFRESH_MAX))?;
-    congestion.require_held(bench)?;
     let end = bench.now();
     let tolerance = response_limit(bench);
     let frames: Vec<_> = congestion
@@ -113,7 +136,6 @@ fn refreshes(bench: &mut Bench, judgement: &mut Judgement, congestion: &Congesti
             format!("no refresh of class {class} for {} after an XOFF of {}", micros(gap), micros(*time))
         });
     }
-    Ok(())
 }
 
 pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
@@ -157,6 +179,13 @@ fn ends_pause(bench: &mut Bench, judgement: &mut Judgement, congestion: &Congest
         }
         None => format!("the device sent no XON of class {class} after its queue was empty"),
     });
+    if let Some(when) = xon(bench).filter(|_| !bench.examines_nic()) {
+        bench.run_for(AFTER_XON)?;
+        let again = xoffs(congestion.controls(bench), class).any(|frame| frame.when.earliest > when.latest);
+        judgement.require_unless_stalled(!again, || {
+            format!("the device sent XOFF of class {class} after its XON, without further frames")
+        });
+    }
     let bytes = bench.tally(congestion.stream).line_bytes.0 as f64;
     judgement.measure(&format!("drained bytes of class {class}"), bytes, "bytes");
     Ok(())
