@@ -109,7 +109,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
         .iter()
         .filter_map(|&(mark, of)| matches!(mark, Mark::Dscp(_)).then_some((mark.code()?, of)))
         .collect();
-    let (mut wrong, mut ipv6) = (0, 0);
+    let (mut wrong, mut ipv6, mut stopped_by) = (0, 0, Vec::new());
     for class in &obeying {
         bench.begin_case()?;
         start_heartbeat(bench)?;
@@ -138,6 +138,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
         bench.release(TO);
         let ids: Vec<StreamId> = streams.iter().map(|(.., id)| *id).collect();
         drain(bench, &ids)?;
+        stopped_by.push((*class, passed.iter().map(|passed| !passed).collect::<Vec<bool>>()));
         let mut require = |what: &str, of: Class, passed: bool| {
             let is_right = passed == (of != *class);
             wrong += u32::from(!is_right);
@@ -172,6 +173,9 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
         // Check now for a stall: the heartbeat ends before the next class.
         require_no_stall(bench, &judgement)?;
     }
+    if shows_wrong_map(codes, &stopped_by) {
+        bench.disregard_pauses();
+    }
     judgement.limits("code points with a wrong class", f64::from(wrong), "code points", (None, Some(0.0)));
     judgement.note(format!("judged classes (those that obey PFC): {}", list(&obeying)));
     judgement.note("pauses cannot tell the other classes apart");
@@ -181,6 +185,23 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
     Ok(judgement)
 }
 
+/// Returns whether only a wrong map explains which of `codes` each paused class `stopped`.
+fn shows_wrong_map(codes: &[(Mark, Class)], stopped: &[(Class, Vec<bool>)]) -> bool {
+    let of = |class: Class| (0..codes.len()).filter(move |index| codes[*index].1 == class);
+    let stops =
+        |class: Class, index: usize| stopped.iter().any(|(of, stopped)| *of == class && stopped[index]);
+    stopped.iter().any(|&(class, _)| {
+        let is_partial = Class::ALL.into_iter().any(|other| {
+            of(other).any(|index| stops(class, index)) && of(other).any(|index| !stops(class, index))
+        });
+        let takes = stopped
+            .iter()
+            .filter(|(other, _)| *other != class)
+            .any(|&(other, _)| of(other).any(|index| stops(class, index) && !stops(other, index)));
+        is_partial || takes && of(class).any(|index| stops(class, index))
+    })
+}
+
 fn list(classes: &[Class]) -> String {
     classes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -188,6 +209,7 @@ fn list(classes: &[Class]) -> String {
 fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let vlan = bench.port(FROM).settings.vlan.filter(|_| bench.port(TO).settings.vlan.is_some());
+    let has_vlan = [FROM, TO].into_iter().any(|port| bench.port(port).settings.vlan.is_some());
     let mut marks: Vec<Mark> = (0..64).map(Mark::Dscp).collect();
     if vlan.is_some() {
         marks.extend((0..8).map(Mark::Pcp));
@@ -209,6 +231,9 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
                     format!("a packet with {mark} arrived with DSCP {}", arrival.dscp)
                 });
             }
+            judgement.require(has_vlan || arrival.tag.is_none(), || {
+                format!("an untagged frame with {mark} arrived with a tag")
+            });
             if let Some(vlan) = vlan {
                 let pcp = if let Mark::Pcp(pcp) = mark { pcp } else { 0 };
                 match arrival.tag {
@@ -351,6 +376,28 @@ fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stopped_code_points_distinguish_wrong_map_from_disobedience() {
+        let codes: Vec<_> =
+            (0..16).map(|code| (Mark::Dscp(code), Class::ALL[usize::from(code / 2)])).collect();
+        let stopped = |by: [&[usize]; 2]| {
+            let of = |codes: &[usize]| (0..16).map(|index| codes.contains(&index)).collect();
+            vec![(Class::ALL[3], of(by[0])), (Class::ALL[4], of(by[1]))]
+        };
+        for (by, expected) in [
+            ([&[6, 7][..], &[8, 9][..]], false),
+            ([&[], &[]], false),
+            ([&[8, 9], &[10, 11]], false), // PFC for class n pauses class n + 1
+            ([&[6, 7, 8, 9], &[6, 7, 8, 9]], false), // PFC for a class pauses both
+            ([&[6, 7], &[8, 9, 10, 11]], false),
+            ([&[6], &[8, 9]], true),
+            ([&[3, 5, 11], &[8, 9]], true),
+            ([&[6, 7, 8, 9], &[]], true), // class 4 is mapped to class 3
+        ] {
+            assert_eq!(shows_wrong_map(&codes, &stopped(by)), expected, "{by:?}");
+        }
+    }
 
     #[test]
     fn ecn_marks_show_marking_threshold() {
