@@ -12,6 +12,7 @@ const FRAME_MIN: u64 = 60;
 /// Maximum delay of a poll, in nanoseconds, for which the line makes up by a burst.
 const CATCH_UP_NS: u64 = 50_000;
 const REORDER_INTERVAL: u64 = 100;
+const SHORT: usize = 200;
 
 /// Buffered frame, shared by all egress queues to which it is flooded.
 #[derive(Debug)]
@@ -83,6 +84,11 @@ impl Egress {
         if self.queued.is_multiple_of(REORDER_INTERVAL) && self.defects.has(Defect::Reorders) {
             let predecessor = queue.iter().rposition(|other| other.ingress == packet.ingress);
             queue.insert(predecessor.unwrap_or(queue.len()), packet);
+        } else if self.defects.has(Defect::ShortOvertakes)
+            && packet.bytes.len() < SHORT
+            && queue.back().is_some_and(|last| last.bytes.len() >= SHORT)
+        {
+            queue.insert(queue.len() - 1, packet);
         } else {
             queue.push_back(packet);
         }

@@ -104,7 +104,11 @@ pub fn build(pfc: &Pfc, source: Address, defects: Defects) -> Vec<u8> {
     bytes.extend(TYPE_MAC_CONTROL.to_be_bytes());
     bytes.extend(opcode.to_be_bytes());
     bytes.extend([u8::from(defects.has(Defect::ReservedSet)), pfc.vector]);
-    for time in pfc.times {
+    let mut times = pfc.times;
+    if defects.has(Defect::TimeOtherSlot) {
+        times.reverse();
+    }
+    for time in times {
         let time = if defects.has(Defect::TimeSwappedSent) { time.swap_bytes() } else { time };
         bytes.extend(time.to_be_bytes());
     }

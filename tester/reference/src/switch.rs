@@ -114,7 +114,9 @@ impl Switch {
         let pfc = pfc::parse(&bytes, &header, self.settings.defects);
         if let Some(pfc) = pfc {
             port.counters.pfc_received(&pfc);
-            port.pauses.obey(&pfc, now);
+            if !(port.has_flapped && self.settings.defects.has(Defect::FlapIgnoresPfc)) {
+                port.pauses.obey(&pfc, now);
+            }
         }
         let is_control = header.ethertype == TYPE_MAC_CONTROL;
         if is_control && self.settings.defects.has(Defect::RelaysPfc) {
@@ -284,8 +286,14 @@ impl Switch {
     fn pop(&mut self, at: usize, now: u64) -> Option<Rc<Packet>> {
         let is_stopped = |class| {
             let stops_all = self.settings.defects.has(Defect::PauseStopsSwitch);
+            let stops_classes = self.settings.defects.has(Defect::PauseStopsAll);
             self.ports[at].pauses.is_paused(class, now)
                 && self.ports[at].watchdog.action(class) != Some(Action::Forward)
+                || stops_classes
+                    && self
+                        .ports
+                        .iter()
+                        .any(|port| (0..CLASSES).any(|class| port.pauses.is_paused(class, now)))
                 || stops_all && self.ports.iter().any(|port| port.pauses.is_paused(class, now))
         };
         let paused: [bool; CLASSES] = std::array::from_fn(is_stopped);
