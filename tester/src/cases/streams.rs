@@ -2,7 +2,7 @@
 
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
-use crate::bench::{Arrival, Bench, Flow, Moment, StreamId, Void};
+use crate::bench::{Arrival, Bench, ControlFrame, Flow, Moment, Reaction, StreamId, Void};
 use crate::judgement::Judgement;
 
 pub(super) const FROM: usize = 0;
@@ -171,6 +171,11 @@ pub(super) fn between(bench: &Bench, stream: StreamId, from: Nanos, to: Nanos) -
     bench.arrivals_of(stream).filter(is_between).copied().collect()
 }
 
+pub(super) fn paused_classes(controls: &[ControlFrame]) -> ClassSet {
+    let is_paused = |class: &Class| controls.iter().any(|frame| frame.is_xoff(*class));
+    Class::ALL.into_iter().filter(is_paused).collect()
+}
+
 /// Returns the time within which the device must react to a PFC frame, with the tester's tolerance.
 pub(super) fn response_limit(bench: &Bench) -> Nanos {
     let speed = bench.port(TO).speed();
@@ -256,12 +261,18 @@ pub(super) fn has_no_effect(
 ) -> Result<(), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;
-    let sending = streams.sending(bench);
+    let (sending, earlier) = (streams.sending(bench), bench.controls(FROM).len());
+    bench.react(FROM, Reaction::Ignore);
     let sent = bench.send_now(TO, bytes);
     bench.run_for(time)?;
+    bench.react(FROM, Reaction::Obey);
     let window = (sent.latest.after(response_limit(bench)), sent.earliest.after(time));
     bench.require_heartbeat(window.0, window.1)?;
     sending.require_flow(bench, judgement, None, window, what)?;
+    let paused = paused_classes(&bench.controls(FROM)[earlier..]);
+    if !paused.is_empty() {
+        judgement.note(format!("port 1 ignored XOFF of classes {paused:?}, sent by the device"));
+    }
     bench.resume(TO, ClassSet::ALL);
     bench.run_for(BEFORE)
 }

@@ -6,8 +6,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::buffers::counted;
 use crate::cases::complete::{drain, full_size, share};
-use crate::cases::send::paused_classes;
-use crate::cases::streams::{FROM, TO, require_held, response_limit, start_heartbeat};
+use crate::cases::streams::{FROM, TO, paused_classes, require_held, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 use crate::setup::Mark;
 

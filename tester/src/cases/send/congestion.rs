@@ -1,7 +1,7 @@
 //! Congestion: port 2 pauses the device, which must then pause port 1. A NIC under test (port 1) is congested by a program that reads
 //! nothing.
 
-use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
+use xoff_wire::units::{BitRate, Class, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
 use crate::cases::complete::{drain, require_complete};
@@ -99,8 +99,4 @@ impl Congestion {
 
 pub(super) fn xoffs(controls: &[ControlFrame], class: Class) -> impl Iterator<Item = &ControlFrame> {
     controls.iter().filter(move |frame| frame.is_xoff(class))
-}
-
-pub(in crate::cases) fn paused_classes(controls: &[ControlFrame]) -> ClassSet {
-    Class::ALL.into_iter().filter(|class| xoffs(controls, *class).next().is_some()).collect()
 }

@@ -7,7 +7,7 @@ mod silence;
 mod timing;
 
 use super::{Case, Run};
-pub(super) use congestion::{flow, paused_classes};
+pub(super) use congestion::flow;
 pub(super) use nic::CASES as OF_NIC;
 
 const PFC: &str = "IEEE 802.1Q 36.1.3.1";

@@ -1,8 +1,8 @@
 use xoff_wire::units::{BitRate, ClassSet, Nanos};
 
-use super::congestion::{Congestion, paused_classes};
+use super::congestion::Congestion;
 use crate::bench::{Bench, Flow, Void};
-use crate::cases::streams::{FROM, TO, lossless, markable, marked, start_heartbeat};
+use crate::cases::streams::{FROM, TO, lossless, markable, marked, paused_classes, start_heartbeat};
 use crate::judgement::Judgement;
 
 pub(super) const CONGESTED: Nanos = Nanos::from_millis(200);
