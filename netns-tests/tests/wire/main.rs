@@ -82,6 +82,7 @@ mod start_errors;
 mod storm;
 mod tester;
 mod tester_defects;
+mod tester_frames;
 mod tester_nic;
 mod tester_stalls;
 mod thresholds;

@@ -41,7 +41,7 @@ fn control_frame(bed: &Bed, skipped: usize) -> Vec<u8> {
     bed.host(1).tap().wait(skipped + 1, control).swap_remove(skipped).bytes
 }
 
-fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
+pub(crate) fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     assert_eq!(bytes, frames::pfc(port, classes));
     let vector = classes.iter().fold(0_u16, |vector, (class, _)| vector | 1 << class);
     let time = |class: u8| classes.iter().find(|it| it.0 == class).map_or(0, |it| it.1);

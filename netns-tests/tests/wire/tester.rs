@@ -28,6 +28,18 @@ pub(crate) fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
     (tester, device)
 }
 
+/// Connects the ports by a kernel bridge. Returns a capture of port 2.
+pub(crate) fn bridged(device: &Namespace) -> Tap {
+    let ip = |words: &str| {
+        let ended = device.output(Command::new("ip").args(words.split(' '))).unwrap();
+        assert!(ended.status.success(), "{words}: {}", String::from_utf8_lossy(&ended.stderr));
+    };
+    ip("link add br0 type bridge");
+    ip("link set br0 up");
+    (1..=PORTS).for_each(|port| ip(&format!("link set p{port} master br0")));
+    Tap::on(&Device::find(device, "p2").unwrap())
+}
+
 fn describe(directory: &Path, speed: &str) -> PathBuf {
     let file = directory.join("dut.toml");
     let ports: String =
@@ -37,7 +49,7 @@ fn describe(directory: &Path, speed: &str) -> PathBuf {
 }
 
 /// Runs `xoff test`. Returns exit code, report (null if it failed to start) and messages.
-fn examine(tester: &Namespace, speed: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
+pub(crate) fn examine(tester: &Namespace, speed: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let file = describe(directory.path(), speed);
     let output =
@@ -94,14 +106,7 @@ fn tester_obeys_pause_that_outlasts_a_test_case() {
 fn stopped_tester_leaves_no_class_paused() {
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
-    let ip = |words: &str| {
-        let ended = device.output(Command::new("ip").args(words.split(' '))).unwrap();
-        assert!(ended.status.success(), "{words}: {}", String::from_utf8_lossy(&ended.stderr));
-    };
-    ip("link add br0 type bridge");
-    ip("link set br0 up");
-    (1..=PORTS).for_each(|port| ip(&format!("link set p{port} master br0")));
-    let tap = Tap::on(&Device::find(&device, "p2").unwrap());
+    let tap = bridged(&device);
     let directory = tempfile::tempdir().unwrap();
     let file = describe(directory.path(), "100M");
     for (signal, pauses) in
