@@ -109,22 +109,22 @@ fn stopped_tester_leaves_no_class_paused() {
     let tap = bridged(&device);
     let directory = tempfile::tempdir().unwrap();
     let file = describe(directory.path(), "100M");
-    for (signal, pauses) in
-        [(Signal::SIGINT, 1), (Signal::SIGTERM, 2), (Signal::SIGINT, 5), (Signal::SIGHUP, 8)]
-    {
+    for (signal, case, pauses) in [
+        (Signal::SIGINT, "receive.refresh", 1),
+        (Signal::SIGTERM, "send.before-loss", 2),
+        (Signal::SIGINT, "headroom.size", 5),
+        (Signal::SIGHUP, "receive.refresh", 8),
+    ] {
         tap.clear();
         let mut command = dies_with_us(BINARY);
         command.arg("test").arg(&file);
-        command
-            .args(["--only", "receive.refresh", "--repeat", "100"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.args(["--only", case, "--repeat", "100"]).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = tester.spawn(command).unwrap();
         tap.wait(pauses, |bytes| pfc_time(bytes, 3).is_some_and(|time| time > 0));
         kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
         wait_for("the end of the tester", || child.try_wait().unwrap());
         for class in 0..8 {
-            wait_for(&format!("XON of class {class} after {signal}"), || {
+            wait_for(&format!("XON of class {class} after {signal} in {case}"), || {
                 let last = tap.all().iter().rev().find_map(|frame| pfc_time(&frame.bytes, class));
                 (last == Some(0)).then_some(())
             });
