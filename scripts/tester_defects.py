@@ -22,12 +22,12 @@ SPEED = "100M"
 XOFF, XON, HEADROOM, ECN, ECN_MAX = 40_000, 20_000, 200_000, 20_000, 100_000
 WATCHDOG, RESTORATION = 400, 200
 ATTEMPTS = 3
+CLASSES = "0,1,2,3,4,5,6,7"
 MISSING = ("missing", "`xoff test` has no such case")
 
 DEVICE = f"""
 [device]
 name = "reference"
-lossless = [3, 4]
 mtu = 9000
 xoff = {XOFF}
 headroom = {HEADROOM}
@@ -44,7 +44,7 @@ WITH_WATCHDOG = (
     "",
     ["--watchdog", str(WATCHDOG), "--restoration", str(RESTORATION)],
 )
-# Settings of cases by the start of their names: lines of [device], lines of [[port]], options of the switch.
+# Settings by the start of a case's name, or by defect: lines of [device], lines of [[port]], options of the switch.
 SETTINGS = {
     "buffers.": (f"xon = {XON}\nframe_overhead = 0\n", "", []),
     "headroom.": ("frame_overhead = 0\n", "", []),
@@ -61,12 +61,13 @@ SETTINGS = {
     # Other cases pause for longer than the watchdog permits.
     "watchdog.": WITH_WATCHDOG,
     "counters.watchdog": WITH_WATCHDOG,
+    "timer-of-class-7": (f"lossless = [{CLASSES}]\n", "", ["--lossless", CLASSES]),
 }
 
 
-def settings_of(case):
-    """Return the start of the case's name in SETTINGS, or an empty string."""
-    return next((start for start in SETTINGS if case.startswith(start)), "")
+def settings_of(defect, case):
+    """Return the key in SETTINGS: the defect, the start of the case's name, or an empty string."""
+    return defect if defect in SETTINGS else next((start for start in SETTINGS if case.startswith(start)), "")
 
 
 def ip(*words):
@@ -148,7 +149,8 @@ def examine(args, namespaces, directory, defect, settings, cases):
     device, tester = namespaces
     file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters"))
     of_device, of_port, options = SETTINGS.get(settings, ("", "", []))
-    describe(file, f'{DEVICE}counters = "cat {counters}"\n{of_device}', of_port)
+    lossless = "" if "lossless" in of_device else "lossless = [3, 4]\n"
+    describe(file, f'{DEVICE}{lossless}counters = "cat {counters}"\n{of_device}', of_port)
     with reference(args.reference, device, defect, counters, options):
         try:
             reports = run_tester(tester, args.xoff, directory, [file, *only(cases)])
@@ -180,15 +182,16 @@ def main():
     chosen = [row for row in table if any(fnmatch.filter(row[:2], pattern) for pattern in args.patterns)]
     wrong = undecided = 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
-        cases = sorted({case for _, case, _ in chosen}, key=lambda case: [settings_of(case), case])
+        cases = sorted({(settings_of(defect, case), case) for defect, case, _ in chosen})
         flawless = {}
-        for settings, group in itertools.groupby(cases, settings_of):
-            group = list(group)
-            flawless |= settled(args, both, directory, None, settings, cases=group, named=group)
+        for settings, group in itertools.groupby(cases, lambda pair: pair[0]):
+            group = [case for _, case in group]
+            flawless[settings] = settled(args, both, directory, None, settings, cases=group, named=group)
         for defect, case, sentence in chosen:
-            without = flawless.get(case, MISSING)
+            settings = settings_of(defect, case)
+            without = flawless[settings].get(case, MISSING)
             examined = [] if args.others else [case]
-            verdicts = settled(args, both, directory, defect, settings_of(case), cases=examined, named=[case])
+            verdicts = settled(args, both, directory, defect, settings, cases=examined, named=[case])
             crash = verdicts.pop("all cases", MISSING)
             found = verdicts.pop(case, crash)
             is_right = (found[0], without[0]) == ("fail", "pass")

@@ -40,7 +40,7 @@ def plot(args, both, case, title, defect):
     expected = "fail" if defect else "pass"
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory() as directory:
-            settings = tester_defects.settings_of(case)
+            settings = tester_defects.settings_of(defect, case)
             verdicts = tester_defects.examine(args, both, directory, defect, settings, [case])
             if verdicts[case][0] == expected:
                 page = pathlib.Path(directory, "report.html").read_text()

@@ -13,6 +13,7 @@ pub struct Pauses {
     lossless: u8,
     defects: Defects,
     until: [u64; CLASSES],
+    spans: [u64; CLASSES],
     /// Number of frames of each class that still leave after XOFF, with the defect `stops-late`.
     late: [u32; CLASSES],
 }
@@ -21,7 +22,8 @@ impl Pauses {
     /// Creates the timers of a port that obeys pauses of the `lossless` classes (bit n: class n).
     #[must_use]
     pub const fn new(speed_bps: u64, lossless: u8, defects: Defects) -> Pauses {
-        Pauses { speed_bps, lossless, defects, until: [0; CLASSES], late: [0; CLASSES] }
+        let [until, spans] = [[0; CLASSES]; 2];
+        Pauses { speed_bps, lossless, defects, until, spans, late: [0; CLASSES] }
     }
 
     #[must_use]
@@ -39,7 +41,17 @@ impl Pauses {
     }
 
     pub fn obey(&mut self, pfc: &Pfc, now: u64) {
-        let has = |defect| self.defects.has(defect);
+        let (defects, before) = (self.defects, self.until);
+        let has = |defect| defects.has(defect);
+        let has_xoff = pfc.times != [0; CLASSES];
+        for class in (0..CLASSES).filter(|&class| has_xoff && !pfc.has(class) && before[class] > now) {
+            if has(Defect::XoffEndsOthers) {
+                self.until[class] = now;
+            }
+            if has(Defect::XoffRestartsOthers) {
+                self.until[class] = now + self.spans[class];
+            }
+        }
         let mut obeyed = if has(Defect::PausesLossy) { 0xff } else { self.lossless };
         if has(Defect::LastClassIgnored) {
             obeyed &= !self.highest_lossless();
@@ -50,10 +62,11 @@ impl Pauses {
         for class in (0..CLASSES).filter(|&class| pfc.has(class) && obeyed & 1 << class != 0) {
             let end = self.end(class, pfc.times[class], now);
             for class in self.targets(class, pfc.times[class], now) {
-                if self.until[class] <= now && end > now && self.defects.has(Defect::StopsLate) {
+                if self.until[class] <= now && end > now && has(Defect::StopsLate) {
                     self.late[class] = LATE_FRAMES;
                 }
                 self.until[class] = end;
+                self.spans[class] = end - end.min(now);
             }
         }
     }
@@ -98,7 +111,7 @@ impl Pauses {
         }
         let speed = if has(Defect::QuantumOtherSpeed) { self.speed_bps * 10 } else { self.speed_bps };
         let mut span = quanta * 512 * 1_000_000_000 / speed;
-        if has(Defect::QuantumHalf) {
+        if has(Defect::QuantumHalf) || class == 7 && has(Defect::TimerOfClass7) {
             span /= 2;
         }
         if has(Defect::QuantumDouble) {
@@ -157,6 +170,8 @@ mod tests {
             (Defect::ZeroWraps, &[(3, 0, 0)], [33_554_432, 0]),
             (Defect::XonAll, &[(3, 10, 0), (4, 0, 9)], [9, 9]),
             (Defect::OneTimer, &[(3, 1_000, 0), (4, 10, 0)], [5_120, 5_120]),
+            (Defect::XoffEndsOthers, &[(3, 1_000, 0), (4, 10, 100)], [100, 5_220]),
+            (Defect::XoffRestartsOthers, &[(3, 1_000, 0), (4, 10, 100)], [512_100, 5_220]),
             (Defect::NextClass, &[(3, 10, 0)], [0, 5_120]),
             (Defect::LastClassIgnored, &[(3, 10, 0), (4, 10, 0)], [5_120, 0]),
         ] {

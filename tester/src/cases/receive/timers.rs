@@ -2,14 +2,14 @@ use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, Void};
 use crate::cases::streams::{
-    Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, marked, micros, require_long_enough,
+    BEFORE, Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, marked, micros, require_long_enough,
     response_limit,
 };
 use crate::judgement::Judgement;
 
 const SHORT: u16 = QUANTA_MAX / 3;
 
-/// Sends an XOFF of `first` quanta, then one of `second`. Fails the case unless the second one decides when the pause ends.
+/// Fails the case unless the second of two XOFFs decides when the pause ends.
 fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Void> {
     let (class, stream) = Streams::obeying(bench)?.first();
     let before = bench.pause(TO, &[(class, first)]);
@@ -68,28 +68,52 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
     let classes = marked(bench, bench.setup.device.obeys)?;
-    if classes.len() < 2 {
-        return Err(Void::NotPossible("fewer than two classes obey PFC; see `lossless` and `obeys`".into()));
-    }
     let streams = Streams::start(bench, classes.iter().copied())?;
+    let mut judgement = Judgement::new();
+    set_by_one_frame(bench, &mut judgement, &streams)?;
+    bench.resume(TO, ClassSet::ALL);
+    bench.run_for(BEFORE)?;
+    set_by_two_frames(bench, &mut judgement, &streams)?;
+    Ok(judgement)
+}
+
+fn set_by_one_frame(bench: &mut Bench, judgement: &mut Judgement, streams: &Streams) -> Result<(), Void> {
     // Pause times differ between classes, and neither rise nor fall with the class, so that exchanged timers are
     // noticed.
     let quanta = |index: usize| QUANTA_MAX / 16 * (6 + u16::try_from(index * 3 % 8).unwrap_or(0));
-    let times: Vec<_> = classes.iter().enumerate().map(|(index, class)| (*class, quanta(index))).collect();
-    // The frame also enables the other classes.
-    let others = Class::ALL.into_iter().filter(|class| !classes.contains(class));
-    let all: Vec<_> = times.iter().copied().chain(others.map(|class| (class, QUANTA_MAX))).collect();
+    let mut order: Vec<_> =
+        streams.of.iter().enumerate().map(|(index, (class, _))| (*class, quanta(index))).collect();
+    let others = Class::ALL.into_iter().filter(|class| streams.of.iter().all(|(of, _)| of != class));
+    let all: Vec<_> = order.iter().copied().chain(others.map(|class| (class, QUANTA_MAX))).collect();
     let sent = bench.pause(TO, &all);
-    let mut judgement = Judgement::new();
-    let mut order = times.clone();
     order.sort_by_key(|(_, quanta)| *quanta);
     for (class, quanta) in order {
         let expected =
             Expected { class, stream: streams.stream(class), sent, time: bench.pause_time(TO, quanta) };
         let what = format!("{quanta} quanta, in a frame with other times for other classes");
-        expected.judge(bench, &mut judgement, &what)?;
+        expected.judge(bench, judgement, &what)?;
     }
-    Ok(judgement)
+    Ok(())
+}
+
+/// Pauses one class, and all other classes in the second half of its pause, for a shorter time.
+fn set_by_two_frames(bench: &mut Bench, judgement: &mut Judgement, streams: &Streams) -> Result<(), Void> {
+    let (first, stream) = streams.first();
+    let (time, short) = (bench.pause_time(TO, QUANTA_MAX), bench.pause_time(TO, SHORT));
+    let others: Vec<_> =
+        Class::ALL.into_iter().filter(|class| *class != first).map(|class| (class, SHORT)).collect();
+    let before = bench.pause(TO, &[(first, QUANTA_MAX)]);
+    bench.run_for(Nanos(time.0 / 2))?;
+    let sent = bench.pause(TO, &others);
+    if sent.at_most_since(before).after(short) > time {
+        return Err(Void::Disturbed("the tester was late: it sent the second XOFF too late".into()));
+    }
+    for &(class, stream) in &streams.of[1..] {
+        let what = format!("an XOFF of {SHORT} quanta in a pause of class {first}");
+        Expected { class, stream, sent, time: short }.judge(bench, judgement, &what)?;
+    }
+    let expected = Expected { class: first, stream, sent: before, time };
+    expected.judge(bench, judgement, "an XOFF, followed by XOFF for all other classes")
 }
 
 pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
