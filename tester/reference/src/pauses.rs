@@ -6,6 +6,7 @@ use crate::pfc::Pfc;
 
 const XON_LATE_NS: u64 = 50_000_000;
 const LATE_FRAMES: u32 = 200;
+const XON_LOST_NS: u64 = 500_000;
 
 #[derive(Clone, Debug)]
 pub struct Pauses {
@@ -14,6 +15,7 @@ pub struct Pauses {
     defects: Defects,
     until: [u64; CLASSES],
     spans: [u64; CLASSES],
+    obeyed_at: u64,
     /// Number of frames of each class that still leave after XOFF, with the defect `stops-late`.
     late: [u32; CLASSES],
 }
@@ -23,7 +25,7 @@ impl Pauses {
     #[must_use]
     pub const fn new(speed_bps: u64, lossless: u8, defects: Defects) -> Pauses {
         let [until, spans] = [[0; CLASSES]; 2];
-        Pauses { speed_bps, lossless, defects, until, spans, late: [0; CLASSES] }
+        Pauses { speed_bps, lossless, defects, until, spans, obeyed_at: 0, late: [0; CLASSES] }
     }
 
     #[must_use]
@@ -43,6 +45,14 @@ impl Pauses {
     pub fn obey(&mut self, pfc: &Pfc, now: u64) {
         let (defects, before) = (self.defects, self.until);
         let has = |defect| defects.has(defect);
+        let is_resumed = |class| pfc.has(class) && pfc.times[class] == 0;
+        let stays_paused = |class| before[class] > now && !is_resumed(class);
+        if has(Defect::XonAfterXoffLost) && now < self.obeyed_at + XON_LOST_NS
+            || has(Defect::XonOfLastOnly) && (0..CLASSES).any(is_resumed) && (0..CLASSES).any(stays_paused)
+        {
+            return;
+        }
+        self.obeyed_at = now;
         let has_xoff = pfc.times != [0; CLASSES];
         for class in (0..CLASSES).filter(|&class| has_xoff && !pfc.has(class) && before[class] > now) {
             if has(Defect::XoffEndsOthers) {
@@ -172,6 +182,8 @@ mod tests {
             (Defect::OneTimer, &[(3, 1_000, 0), (4, 10, 0)], [5_120, 5_120]),
             (Defect::XoffEndsOthers, &[(3, 1_000, 0), (4, 10, 100)], [100, 5_220]),
             (Defect::XoffRestartsOthers, &[(3, 1_000, 0), (4, 10, 100)], [512_100, 5_220]),
+            (Defect::XonOfLastOnly, &[(3, 10, 0), (4, 10, 0), (3, 0, 9)], [5_120, 5_120]),
+            (Defect::XonAfterXoffLost, &[(3, 10, 1_000_000), (3, 0, 1_000_009)], [1_005_120, 0]),
             (Defect::NextClass, &[(3, 10, 0)], [0, 5_120]),
             (Defect::LastClassIgnored, &[(3, 10, 0), (4, 10, 0)], [5_120, 0]),
         ] {

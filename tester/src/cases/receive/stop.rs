@@ -103,16 +103,27 @@ fn resumes(
     require_long_enough(bench, Nanos(time.0 / 4))?;
     let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
     bench.run_for(Nanos(time.0 / 4))?;
-    let before = bench.now();
+    bench.pause(TO, &[(class, QUANTA_MAX)]);
     let resumed = bench.resume(TO, [class].into_iter().collect::<ClassSet>());
     if resumed.at_most_since(sent).0 > time.0 / 2 {
         return Err(Void::Disturbed(
             "the tester was late: it sent XON in the second half of the pause".into(),
         ));
     }
+    require_resumed(bench, judgement, (class, stream), time, resumed)
+}
+
+/// Runs until a class paused for `time` sends again after the XON `resumed`, and judges the delay.
+pub(super) fn require_resumed(
+    bench: &mut Bench,
+    judgement: &mut Judgement,
+    (class, stream): (Class, StreamId),
+    time: Nanos,
+    resumed: Moment,
+) -> Result<(), Void> {
     bench.run_until(PATIENCE, |bench| first_after(bench, stream, resumed.latest).is_some())?;
     bench.run_for(AFTER)?;
-    let limit = response_limit(bench);
+    let (limit, before) = (response_limit(bench), resumed.earliest);
     let quiet =
         last_before(bench, stream, before).map_or(Nanos::NEVER, |last| before.since(last.when.latest));
     if quiet < Nanos(time.0 / 16) {

@@ -1,5 +1,6 @@
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
+use super::stop::require_resumed;
 use crate::bench::{Bench, Void};
 use crate::cases::streams::{
     BEFORE, Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, marked, micros, require_long_enough,
@@ -126,10 +127,13 @@ pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
-    let (class, stream) = Streams::obeying(bench)?.first();
+    let classes = marked(bench, bench.setup.device.obeys)?;
+    let streams = Streams::start(bench, classes.iter().copied())?;
+    let (class, stream) = streams.first();
     let time = bench.pause_time(TO, QUANTA_MAX);
     let others: ClassSet = Class::ALL.into_iter().filter(|other| *other != class).collect();
-    let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
+    let all: Vec<_> = classes.into_iter().map(|class| (class, QUANTA_MAX)).collect();
+    let sent = bench.pause(TO, &all);
     bench.run_for(Nanos(time.0 / 4))?;
     let xon = bench.resume(TO, others);
     if xon.at_most_since(sent).0 > time.0 / 2 {
@@ -138,6 +142,9 @@ pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
         ));
     }
     let mut judgement = Judgement::new();
+    for of in &streams.of[1..] {
+        require_resumed(bench, &mut judgement, *of, time, xon)?;
+    }
     let expected = Expected { class, stream, sent, time };
     expected.judge(bench, &mut judgement, "an XOFF, followed by XON for all other classes")?;
     Ok(judgement)
