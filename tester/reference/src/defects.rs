@@ -109,6 +109,8 @@ defects! {
     NoXon "no-xon" "send.xon" "XON is never sent; pauses expire."
     NoXonLast "no-xon-last" "send.xon" "XON is never sent for the highest lossless class."
     XonSentLate "xon-sent-late" "send.xon" "XON is sent 60 ms too late."
+    XonEnablesAll "xon-enables-all" "send.xon" "Each sent XON resumes all classes."
+    XoffFirstPort "xoff-first-port" "send.incast" "XOFF is sent only on the port that was congested first."
     XoffLossy "xoff-lossy" "send.only-lossless" "XOFF is also sent for lossy classes."
     XoffAll "xoff-all" "send.only-held" "XOFF pauses all eight classes, not only the congested one."
     XoffBoth "xoff-both" "send.only-held" "XOFF pauses all lossless classes, not only the congested one."

@@ -90,7 +90,7 @@ impl Holds {
 
     fn name(&self, pfc: &mut Pfc, class: usize, time: u16) {
         let mut classes = 1 << class;
-        if self.defects.has(Defect::XoffAll) {
+        if self.defects.has(Defect::XoffAll) || time == 0 && self.defects.has(Defect::XonEnablesAll) {
             classes = 0xff;
         }
         if self.defects.has(Defect::XoffBoth) {
@@ -125,6 +125,7 @@ mod tests {
             (Defect::NoRefresh, &[(0, 8, 40), (30_000, 8, 0)][..]),
             (Defect::RefreshLate, &[(0, 8, 40), (30_000, 8, 0)]),
             (Defect::NoXon, &[(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40)]),
+            (Defect::XonEnablesAll, &[(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40), (30_000, 255, 0)]),
             (Defect::XoffBoth, &[(0, 24, 40), (11_000, 24, 40), (22_000, 24, 40), (30_000, 24, 0)]),
             (Defect::XoffNextClass, &[(0, 16, 0), (11_000, 16, 0), (22_000, 16, 0), (30_000, 16, 0)]),
         ] {

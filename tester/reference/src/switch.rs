@@ -86,6 +86,7 @@ pub struct Switch {
     admitted: u64,
     /// State of the random numbers, not 0.
     random: u64,
+    first_held: Option<usize>,
     /// Serial numbers (`Packet::number`) of each ingress port's queued packets, in order of arrival. Used only with [`Defect::HeadOfLine`].
     in_order: Vec<VecDeque<u64>>,
 }
@@ -96,7 +97,7 @@ impl Switch {
         let port = |(name, address)| Port::new(name, address, &settings);
         let ports: Vec<Port> = ports.into_iter().map(port).collect();
         let in_order = vec![VecDeque::new(); ports.len()];
-        Switch { settings, ports, learned: HashMap::new(), admitted: 0, random: 1, in_order }
+        Switch { settings, ports, learned: HashMap::new(), admitted: 0, random: 1, first_held: None, in_order }
     }
 
     #[must_use]
@@ -205,6 +206,9 @@ impl Switch {
     fn hold(&mut self, at: usize, class: usize, now: u64) {
         let is_held = self.ports[at].ingress.is_held(class);
         let count = self.ports.len();
+        if is_held && *self.first_held.get_or_insert(at) != at && self.has(Defect::XoffFirstPort) {
+            return;
+        }
         let ports = if self.has(Defect::XoffAllPorts) {
             0..count
         } else if self.has(Defect::XoffOtherPort) {

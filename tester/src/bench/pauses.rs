@@ -92,6 +92,12 @@ impl Bench {
         self.resume(port, ClassSet::ALL)
     }
 
+    pub fn release_class(&mut self, port: usize, class: Class) -> Moment {
+        let of_port = self.holds.iter_mut().filter(|hold| hold.port == port);
+        of_port.for_each(|hold| hold.classes.remove(class));
+        self.resume(port, [class].into_iter().collect())
+    }
+
     /// Sends XOFF with the longest permitted time. Also returns the pause's end if `pause_max` shortened that time.
     fn pause_fully(&mut self, port: usize, classes: ClassSet) -> (Moment, Option<Nanos>) {
         let time = now();

@@ -8,10 +8,10 @@ use crate::cases::complete::{drain, require_complete};
 use crate::cases::streams::{FROM, TO, require_held, start_heartbeat};
 use crate::judgement::Judgement;
 
-const LIMIT: Nanos = Nanos::from_secs(3);
-const HOLD_MAX: Nanos = Nanos::from_secs(5);
+pub(super) const LIMIT: Nanos = Nanos::from_secs(3);
+pub(super) const HOLD_MAX: Nanos = Nanos::from_secs(5);
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
-const SIZE: u32 = 1_000;
+pub(super) const SIZE: u32 = 1_000;
 const QUIET: Nanos = Nanos::from_millis(50);
 
 pub(super) struct Congestion {

@@ -1,9 +1,11 @@
-use xoff_wire::units::{BitRate, Class, Nanos};
+use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
-use super::congestion::{Congestion, xoffs};
+use super::congestion::{Congestion, HOLD_MAX, LIMIT, SIZE, flow, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
-use crate::cases::complete::{DRAIN, drain, full_size, require_complete, require_full_line};
-use crate::cases::streams::{TO, lossless, marked, micros, response_limit, start_heartbeat};
+use crate::cases::complete::{DRAIN, drain, full_size, require_complete, require_full_line, senders, share};
+use crate::cases::streams::{
+    FROM, TO, lossless, marked, micros, paused_classes, response_limit, start_heartbeat,
+};
 use crate::judgement::Judgement;
 
 const CONGESTED: Nanos = Nanos::from_millis(50);
@@ -32,19 +34,23 @@ pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).collect();
+    let senders: Vec<usize> = senders(bench).collect();
     let line = bench.port(TO).speed().bits_per_second();
     let share = line * 3 / 2 / senders.len() as u64;
     let mut streams = Vec::new();
     start_heartbeat(bench)?;
     bench.only_count(TO);
-    let begin = bench.now();
-    for from in senders {
+    bench.hold(TO, [class].into_iter().collect(), HOLD_MAX);
+    for &from in &senders {
         let rate = share.min(bench.port(from).speed().bits_per_second());
         let rate = BitRate::new(rate).expect("the rate is not zero");
         let size = full_size(bench, from);
         streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
     }
+    let is_paused = |bench: &Bench, port| xoffs(bench.controls(port), class).next().is_some();
+    bench.run_until(Nanos(2 * CONGESTED.0), |bench| senders.iter().all(|port| is_paused(bench, *port)))?;
+    bench.release(TO);
+    let begin = bench.now();
     bench.run_for(INCAST)?;
     bench.stop_streams(&streams);
     let took = bench.now().since(begin);
@@ -140,11 +146,46 @@ fn refreshes(bench: &Bench, judgement: &mut Judgement, congestion: &Congestion) 
 
 pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    for class in marked(bench, bench.setup.device.lossless)? {
+    let classes = marked(bench, bench.setup.device.lossless)?;
+    for &class in &classes {
         let congestion = Congestion::begin(bench, class)?;
         ends_pause(bench, &mut judgement, &congestion)?;
     }
+    if let [first, second, ..] = classes[..]
+        && !bench.examines_nic()
+    {
+        ends_one_pause(bench, &mut judgement, [first, second])?;
+    }
     Ok(judgement)
+}
+
+/// Resumes one of two congested classes: XON for the other can cause a loss.
+fn ends_one_pause(bench: &mut Bench, judgement: &mut Judgement, classes: [Class; 2]) -> Result<(), Void> {
+    let both: ClassSet = classes.into_iter().collect();
+    bench.hold(TO, both, HOLD_MAX);
+    let earlier = bench.controls(FROM).len();
+    let rate = share(bench, 80, 2, SIZE);
+    let mut streams = Vec::new();
+    for class in classes {
+        streams.push(bench.stream(flow(bench, class).rate(rate))?);
+    }
+    let paused = |bench: &Bench| paused_classes(&bench.controls(FROM)[earlier..]);
+    if !bench.run_until(LIMIT, |bench| paused(bench).0 & both.0 == both.0)? {
+        judgement.cannot_tell(format!("the device did not pause classes {both:?} together"));
+    }
+    bench.release_class(TO, classes[0]);
+    let is_xon = |frame: &ControlFrame| frame.is_xon(classes[0]);
+    bench.run_until(LIMIT, |bench| bench.controls(FROM)[earlier..].iter().any(is_xon))?;
+    let resumed = bench.now();
+    bench.run_for(Nanos(2 * CONGESTED.0))?;
+    bench.require_steady(resumed, CONGESTED)?;
+    bench.stop_streams(&streams);
+    bench.release(TO);
+    drain(bench, &streams)?;
+    let [first, second] = classes;
+    let what = format!("class {second}, still congested when class {first} resumed");
+    require_complete(bench, judgement, &streams[1..], &what);
+    Ok(())
 }
 
 fn ends_pause(bench: &mut Bench, judgement: &mut Judgement, congestion: &Congestion) -> Result<(), Void> {
