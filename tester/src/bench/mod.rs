@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_traffic::emit::LinkError;
-use xoff_wire::units::{Class, ClassSet, Nanos};
+use xoff_wire::units::{Class, Nanos};
 use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
@@ -81,13 +81,12 @@ pub struct Bench {
     streams: Vec<Stream>,
     holds: Vec<Hold>,
     pause_limits: Vec<PauseLimit>,
-    /// Reason why the case must end, found while a frame was sent.
     obstacle: Option<Void>,
     heartbeat: Option<StreamId>,
     socket: Option<HostSocket>,
     epoch: u16,
     interrupt: Arc<AtomicBool>,
-    /// True if polls continue although the examination was interrupted.
+    /// True if polls continue after an interrupt.
     is_finishing: bool,
     wakers: Rc<[OwnedFd]>,
     stalls: Vec<(Nanos, Nanos)>,
@@ -106,14 +105,14 @@ impl Bench {
         Ok(Bench::new(setup, ports, wakers.into_iter().flatten().collect(), interrupt))
     }
 
-    /// Creates a bench without interfaces: a case ends with [`Void::Interrupted`] where it would wait for frames.
+    /// Creates a bench without interfaces: a case ends at its first wait, interrupted.
     #[must_use]
     pub fn closed(setup: Setup) -> Bench {
         let ports = setup.ports.iter().map(|port| TestPort::new(port, Line::Closed)).collect();
         Bench::new(setup, ports, Rc::new([]), Arc::new(AtomicBool::new(true)))
     }
 
-    /// Returns whether the bench has no interfaces; a case must then do nothing beyond the bench, such as run programs.
+    /// Returns whether the bench has no interfaces; a case must then start no program.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.ports.iter().any(|port| matches!(port.line, Line::Closed))
@@ -171,7 +170,6 @@ impl Bench {
         self.ports[port].keeps_arrivals = false;
     }
 
-    /// Fails if the flow has no mark, and the setup file's maps give no frame its class.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
             Void::NotPossible(format!(
@@ -244,7 +242,7 @@ impl Bench {
         &self.ports[port].others
     }
 
-    /// Sends a frame (without FCS) at once, except in a case that must end. Returns the time of sending.
+    /// Sends a frame (without FCS) at once. Returns the time of sending.
     pub fn send_now(&mut self, index: usize, bytes: &[u8]) -> Moment {
         self.require_permitted_pause(index, bytes);
         if self.obstacle.is_some() {
@@ -382,7 +380,7 @@ impl Bench {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// After an interrupt, permits the running case to receive its last frames; returns any other `void`.
+    /// After an interrupt, lets the case receive its last frames.
     pub fn finish(&mut self, void: Void) -> Result<(), Void> {
         match void {
             Void::Interrupted if !self.is_closed() => {
