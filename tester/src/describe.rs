@@ -13,20 +13,22 @@ impl Setup {
         let device = &self.device;
         let known = |text: Option<String>| text.unwrap_or_else(|| "not set".to_owned());
         let size = |size: Option<Bytes>| known(size.map(bytes));
+        let source = |is_dcbx: bool| if is_dcbx { " (from DCBX)" } else { "" };
+        let dscp_map = || {
+            let from = source(device.from_dcbx.is_some_and(|from| from.dscp_map));
+            ("dscp map", format!("{}{from}", ranges(&device.dscp_to_class)))
+        };
         let span = |span: Option<Nanos>| known(span.map(time));
         let mut settings: Vec<(&str, String)> = vec![
-            ("lossless", format!("{:?}", device.lossless)),
+            ("lossless", format!("{:?}{}", device.lossless, source(device.from_dcbx.is_some()))),
             ("obeys", format!("{:?}", device.obeys)),
             ("trust", device.trust.word().to_owned()),
             ("default class", device.default_class.to_string()),
         ];
         match device.trust {
             Trust::Pcp => settings.push(("pcp map", ranges(&device.pcp_to_class))),
-            Trust::Dscp => settings.push(("dscp map", ranges(&device.dscp_to_class))),
-            Trust::Both => settings.extend([
-                ("dscp map", ranges(&device.dscp_to_class)),
-                ("pcp map", ranges(&device.pcp_to_class)),
-            ]),
+            Trust::Dscp => settings.push(dscp_map()),
+            Trust::Both => settings.extend([dscp_map(), ("pcp map", ranges(&device.pcp_to_class))]),
             Trust::Port => {}
         }
         settings.extend([
@@ -59,7 +61,6 @@ impl Setup {
     }
 }
 
-/// Formats a class map as ranges of code points, such as `0-7 = 0, 8 = 3`.
 fn ranges(map: &[Class]) -> String {
     let mut code = 0;
     let range = |part: &[Class]| {

@@ -10,17 +10,15 @@ use xoff_wire::units::Nanos;
 use crate::accuracy;
 use crate::bench::{Bench, OpenError, Void};
 use crate::cases::{Ability, BASIC, Case, JUDGED_WITHOUT, matches};
+use crate::dcbx;
 use crate::pressure::{self, Pressure};
 use crate::report::{Accuracy, CaseReport, Report, Verdict};
 use crate::setup::Setup;
 
-/// Real-time priority of the polling thread: the lowest.
 const PRIORITY: i32 = 1;
-/// Maximum number of runs of a case, if stalls disturb it.
 const ATTEMPTS_MAX: u32 = 8;
 /// Number of runs with a late reaction after which a case fails; fewer may be due to stalls.
 const LATE_RUNS: u32 = 3;
-/// Time from the start of a case after which a disturbed run is not repeated.
 const REPEATS_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
@@ -31,12 +29,18 @@ pub enum TestError {
     Start(String),
 }
 
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    Case(&'a CaseReport),
+    Note(&'a str),
+}
+
 pub fn select(all: impl IntoIterator<Item = &'static Case>, only: &[String]) -> Vec<&'static Case> {
     let matches = |case: &Case| only.iter().any(|pattern| case.matches(pattern));
     all.into_iter().filter(|case| only.is_empty() || matches(case)).collect()
 }
 
-/// Returns why ports and settings do not permit the case; `None` if they do, so that only the device can prevent a verdict.
+/// Returns why ports and settings do not permit the case; `None` if they do.
 #[must_use]
 pub fn obstacle(case: &Case, setup: &Setup) -> Option<String> {
     let ports = setup.ports.len();
@@ -53,19 +57,20 @@ pub fn use_real_time() -> io::Result<()> {
     xoff_xdp::host::run_in_real_time(PRIORITY)
 }
 
-/// Runs each of `cases` `repeat` times on the device of `setup`, and calls `progress` after each run. Setting
-/// `interrupt`, or the removal of an interface, ends the examination; the report has the cases run before.
+/// Runs each of `cases` `repeat` times. Setting `interrupt`, or the removal of an interface, ends the examination early.
 pub fn examine(
     setup: Setup,
     cases: &[&Case],
     repeat: u32,
     interrupt: Arc<AtomicBool>,
-    progress: &mut dyn FnMut(&CaseReport),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Report, TestError> {
     let begin = Instant::now();
     let started_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut bench = Bench::open(setup, interrupt)?;
-    bench.accuracy = accuracy::measure(&mut bench).map_err(|void| TestError::Start(void.to_string()))?;
+    let begun = dcbx::adopt(&mut bench, &mut |note| progress(Progress::Note(note)))
+        .and_then(|()| accuracy::measure(&mut bench));
+    bench.accuracy = begun.map_err(|void| TestError::Start(void.to_string()))?;
     let (mut reports, mut ended_early) = (Vec::<CaseReport>::new(), None);
     let runs = cases.iter().flat_map(|case| (0..repeat.max(1)).map(move |_| case));
     for case in runs {
@@ -80,7 +85,7 @@ pub fn examine(
             Ability::ObeysPauses => bench.has_paused(),
             Ability::SendsValidPfc => bench.has_received_invalid_pfc(),
         });
-        progress(&report);
+        progress(Progress::Case(&report));
         reports.push(report);
         if bench.is_interrupted() {
             ended_early = Some(Void::Interrupted);
@@ -126,8 +131,6 @@ fn excuse_by_basic_case(report: &mut CaseReport, earlier: &[CaseReport], relies:
     }
 }
 
-/// # Errors
-/// If the examination was interrupted, or an interface removed.
 fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
     let mut report = CaseReport {
         id: case.id.to_owned(),

@@ -12,6 +12,7 @@
 mod accuracy;
 pub mod bench;
 pub mod cases;
+pub mod dcbx;
 mod describe;
 pub mod examination;
 pub mod judgement;

@@ -32,6 +32,8 @@ use xoff_flow_control::headroom::{cable_delay, standard_response};
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
+use crate::dcbx::FromDcbx;
+
 pub const PORTS_MAX: usize = 16;
 const MTU_MAX: u32 = 9216;
 const SOAK: Nanos = Nanos::from_secs(3);
@@ -83,7 +85,6 @@ xoff_config::keys! {
 pub struct Setup {
     pub device: DeviceSettings,
     pub ports: Vec<PortSettings>,
-    /// Duration of the case `losslessness.soak`.
     pub soak: Nanos,
 }
 
@@ -94,7 +95,6 @@ pub struct DeviceSettings {
     /// Classes for which the device obeys PFC frames; by default the lossless classes.
     pub obeys: ClassSet,
     pub trust: Trust,
-    /// Class of frames without the header field that `trust` selects.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
@@ -114,10 +114,10 @@ pub struct DeviceSettings {
     pub ecn_probability: Option<f64>,
     pub watchdog: Option<Nanos>,
     pub watchdog_restore: Option<Nanos>,
-    /// Longest pause that the tester may hold.
     pub pause_max: Option<Nanos>,
     pub watchdog_action: WatchdogAction,
     pub dcbx: bool,
+    pub from_dcbx: Option<FromDcbx>,
     pub response_allowance: Nanos,
     pub counters: Option<String>,
 }
@@ -152,7 +152,6 @@ pub struct PortSettings {
     pub kind: PortKind,
 }
 
-/// Header field and value that give a frame its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Pcp(u8),
@@ -185,7 +184,6 @@ impl Setup {
         Setup::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Parses the text of a setup file. Errors call the file `name`.
     pub fn from_toml(name: &str, text: &str) -> Result<Setup, ConfigError> {
         reader::read(name, text, |root, problems| read(&root, problems)).map(|(setup, _)| setup)
     }
@@ -296,6 +294,7 @@ impl DeviceSettings {
 }
 
 fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
+    let has_dcbx = value(keys.dcbx.as_ref(), false);
     let some = |key: Option<Spanned<Bytes>>| key.map(|key| key.value);
     DeviceSettings {
         name: value(keys.name.as_ref(), "device".to_owned()),
@@ -318,7 +317,9 @@ fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
         watchdog_restore: keys.watchdog_restore.map(|key| key.value),
         pause_max: keys.pause_max.map(|key| key.value),
         watchdog_action: value(keys.watchdog_action.as_ref(), WatchdogAction::Drop),
-        dcbx: value(keys.dcbx.as_ref(), false),
+        dcbx: has_dcbx,
+        from_dcbx: (has_dcbx && keys.lossless.is_none())
+            .then_some(FromDcbx { obeys: keys.obeys.is_none(), dscp_map: keys.dscp_map.is_none() }),
         response_allowance: value(keys.response_allowance.as_ref(), Nanos::ZERO),
         counters: keys.counters.map(|key| key.value),
     }

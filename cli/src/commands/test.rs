@@ -10,7 +10,7 @@ use xoff_config::{quantity, visible};
 use xoff_flow_control::settings::Trust;
 use xoff_host::values;
 use xoff_tester::cases::{self, Case};
-use xoff_tester::examination::{obstacle, select, use_real_time};
+use xoff_tester::examination::{Progress, obstacle, select, use_real_time};
 use xoff_tester::report::{CaseReport, Report, Verdict, compare};
 use xoff_tester::setup::DeviceSettings;
 use xoff_tester::{Setup, examine};
@@ -198,6 +198,10 @@ fn list(cases: &[&Case]) -> miette::Result<ExitCode> {
 }
 
 fn list_permitted(cases: &[&Case], setup: &Setup) -> miette::Result<ExitCode> {
+    if setup.device.from_dcbx.is_some() {
+        let lossless = setup.device.lossless;
+        cli::tell(format_args!("the lossless classes come from DCBX; this list assumes {lossless:?}"));
+    }
     for case in cases {
         let (run, reason) = match obstacle(case, setup) {
             Some(reason) => ("not run", format!(": {reason}")),
@@ -216,7 +220,10 @@ fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result
     {
         cli::tell(format_args!("without real-time priority, times are less exact: {error}"));
     }
-    let mut progress = |case: &CaseReport| cli::tell(line(case));
+    let mut progress = |progress: Progress<'_>| match progress {
+        Progress::Case(case) => cli::tell(line(case)),
+        Progress::Note(note) => cli::tell(note),
+    };
     let report = examine(setup, cases, options.repeat, interrupt, &mut progress).into_diagnostic()?;
     if let Some(directory) = &options.report {
         report.write(directory)?;

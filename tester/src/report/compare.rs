@@ -22,7 +22,6 @@ pub struct VerdictChange {
     pub case: String,
     pub first: Verdict,
     pub second: Verdict,
-    /// Reason of the verdict in the second report.
     pub reason: String,
     pub is_worse: bool,
 }

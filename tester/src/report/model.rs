@@ -29,7 +29,6 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     pub name: String,
-    /// Settings from the setup file, as pairs of label and value.
     pub settings: Vec<(String, String)>,
 }
 
@@ -48,24 +47,20 @@ pub struct Accuracy {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseReport {
-    /// Group and name, such as `receive.expiry`.
     pub id: String,
     pub title: String,
     /// Clause or document that demands the behavior.
     pub source: String,
     pub verdict: Verdict,
-    /// Reason of the verdict: what was expected, and what happened.
     pub reason: String,
     /// Basic case that failed, so that a failure of this case counts as "cannot tell".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excused_by: Option<String>,
-    /// Number of runs of the case, with disturbed ones.
     pub attempts: u32,
     pub measurements: Vec<Measurement>,
     pub figures: Vec<Figure>,
 }
 
-/// Measured value, with its limits if it is judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     pub name: String,
@@ -140,7 +135,6 @@ fn points<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<(f64, f64)>, D::Erro
     Ok(points.into_iter().map(|(x, y)| (x, y.unwrap_or(f64::NAN))).collect())
 }
 
-/// Vertical line in a plot, such as the arrival of an XOFF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Marker {
     pub x: f64,

@@ -9,7 +9,6 @@ use super::values::{date, limits, range};
 use super::{Accuracy, Report, Verdict};
 
 impl Report {
-    /// Returns a summary: counts of verdicts, verdict of each case, reasons and values of cases not passed.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("{}: {}\n{}\n", self.device.name, self.headline(), self.origin());
