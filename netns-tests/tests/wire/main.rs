@@ -84,6 +84,7 @@ mod tester;
 mod tester_defects;
 mod tester_frames;
 mod tester_nic;
+mod tester_reports;
 mod tester_stalls;
 mod thresholds;
 mod vlans;
