@@ -19,11 +19,13 @@ use std::net::Ipv4Addr;
 
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
 use pnet_packet::ip::IpNextHeaderProtocols;
-use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
+use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::udp::MutableUdpPacket;
 use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_wire::units::{Class, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey, Header, Tci, cn_tag};
+
+use crate::tcp::wire::checksum;
 
 pub const STAMP_LEN: usize = 18;
 pub const FLOW_STAMP_LEN: usize = 18;
@@ -257,7 +259,8 @@ fn parse_ip(header: &Header, head: &[u8], frame_len: usize) -> Option<Parsed> {
     }
     let stamp = read_stamp(payload.get(IPV4 + UDP..)?)?;
     let ip_at = usize::from(header.l3);
-    if ip_at + usize::from(ip.get_total_length()) != frame_len || ipv4::checksum(&ip) != ip.get_checksum() {
+    let is_changed = checksum(&payload[..IPV4], 0) != [0, 0];
+    if ip_at + usize::from(ip.get_total_length()) != frame_len || is_changed {
         return Some(Parsed::Corrupt);
     }
     Some(Parsed::Data(Arrival {
