@@ -90,12 +90,13 @@ impl Station {
 
     /// Receives frames like [`Station::receive`], each with the time at which the kernel got it, if the frame has a
     /// [stamp](Store::take_stamp).
-    pub fn receive_stamped(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) {
-        self.port.receive(&mut self.store, RECEIVE_MAX, |store, frame| {
+    pub fn receive_stamped(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) -> bool {
+        let received = self.port.receive(&mut self.store, RECEIVE_MAX, |store, frame| {
             let stamp = store.take_stamp(&frame);
             frames.push((frame, stamp));
         });
         self.port.refill(&mut self.store);
+        received >= RECEIVE_MAX
     }
 
     /// Allocates a frame. Returns `None` while too many frames are in the kernel.

@@ -21,11 +21,11 @@ pub(super) enum Line {
     Closed,
 }
 
-/// Packet socket of a class, and the frame that the kernel has not yet accepted.
+/// Packet socket of a class, and the frame that the kernel has not yet accepted, or no bytes.
 #[derive(Debug)]
 pub(super) struct KernelQueue {
     link: Link,
-    pending: Option<Vec<u8>>,
+    pending: Vec<u8>,
 }
 
 impl Line {
@@ -33,7 +33,8 @@ impl Line {
         Ok(match settings.kind {
             PortKind::Station => Line::Station(Box::new(Station::open_stamped(&settings.device, RING)?)),
             PortKind::Kernel => {
-                let open = || Link::open(&settings.device).map(|link| KernelQueue { link, pending: None });
+                let open =
+                    || Link::open(&settings.device).map(|link| KernelQueue { link, pending: Vec::new() });
                 let queues = (0..CLASSES).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
                 let queues: Box<[KernelQueue; CLASSES]> =
                     queues.try_into().expect("each class has one queue");
@@ -57,9 +58,10 @@ impl Line {
         }
     }
 
-    pub(super) fn receive(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) {
-        if let Line::Station(station) = self {
-            station.receive_stamped(frames);
+    pub(super) fn receive(&mut self, frames: &mut Vec<(Frame, Option<Nanos>)>) -> bool {
+        match self {
+            Line::Station(station) => station.receive_stamped(frames),
+            Line::Kernel(_) | Line::Closed => false,
         }
     }
 
@@ -88,12 +90,18 @@ impl Line {
     pub(super) fn has_room(&self, class: Class, commit: Bytes) -> bool {
         match self {
             Line::Station(station) => station.committed() < commit,
-            Line::Kernel(queues) => queues[class.index()].pending.is_none(),
+            Line::Kernel(queues) => queues[class.index()].pending.is_empty(),
             Line::Closed => true,
         }
     }
 
-    pub(super) fn send(&mut self, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
+    pub(super) fn send(
+        &mut self,
+        class: Class,
+        len: u32,
+        whole: &mut [u8],
+        write: impl FnOnce(&mut [u8]),
+    ) -> bool {
         match self {
             Line::Station(station) => {
                 let Some(frame) = (!station.is_removed()).then(|| station.allocate(len)).flatten() else {
@@ -105,23 +113,20 @@ impl Line {
                     station.send(frame);
                     return true;
                 }
-                // The frame needs several memory chunks. `write` already counts it as sent, so ensure before that the memory suffices: make
-                // and free an equally long frame of zeros.
+                // The frame needs several memory chunks. `write` counts it as sent, so first make and free an equally long frame.
                 station.store_mut().free(frame);
-                let mut bytes = vec![0; len as usize];
-                let Some(frame) = station.store_mut().make(&bytes) else { return false };
+                let bytes = &mut whole[..len as usize];
+                let Some(frame) = station.store_mut().make(bytes) else { return false };
                 station.store_mut().free(frame);
-                write(&mut bytes);
-                let frame = station
-                    .store_mut()
-                    .make(&bytes)
-                    .expect("the chunks of the freed frame of zeros must be available");
+                write(bytes);
+                let frame =
+                    station.store_mut().make(bytes).expect("the chunks of the freed frame must be available");
                 station.send(frame);
             }
             Line::Kernel(queues) => {
-                let mut bytes = vec![0; len as usize];
-                write(&mut bytes);
-                queues[class.index()].pending = Some(bytes);
+                let pending = &mut queues[class.index()].pending;
+                pending.resize(len as usize, 0);
+                write(pending);
             }
             Line::Closed => {}
         }
@@ -164,6 +169,8 @@ impl Line {
 
 impl KernelQueue {
     fn flush(&mut self) {
-        let _ = self.pending.take_if(|bytes| self.link.try_send(bytes).unwrap_or(true));
+        if !self.pending.is_empty() && self.link.try_send(&self.pending).unwrap_or(true) {
+            self.pending.clear();
+        }
     }
 }

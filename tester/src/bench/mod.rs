@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_traffic::emit::LinkError;
+use xoff_traffic::station::nap;
 use xoff_wire::units::{Class, Nanos};
 use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
@@ -41,6 +42,9 @@ use timeline::SentControl;
 const NAP_MAX: Nanos = Nanos::from_micros(40);
 /// Time before a frame is due during which the bench polls without sleep.
 const SPIN: Nanos = Nanos::from_micros(30);
+/// Maximum time without a sleep: the kernel blocks real-time threads that never sleep for 50 ms each second.
+const WORK_MAX: Nanos = Nanos::from_millis(2);
+const REST: Nanos = Nanos::from_micros(150);
 const STALL_MIN: Nanos = Nanos::from_micros(100);
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
@@ -198,6 +202,11 @@ impl Bench {
 
     pub fn stop_all(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.is_stopped = true);
+    }
+
+    #[must_use]
+    pub fn flow(&self, stream: StreamId) -> Flow {
+        self.streams[usize::from(stream.0)].flow
     }
 
     #[must_use]
@@ -409,8 +418,8 @@ impl Bench {
         }
         self.last_step = time;
         self.refresh_holds(time)?;
-        for (index, port) in self.ports.iter_mut().enumerate() {
-            let streams = &mut self.streams;
+        for index in 0..self.ports.len() {
+            let (port, streams) = (&mut self.ports[index], &mut self.streams);
             port.receive(self.epoch, |arrival, endpoints, sent_at| {
                 let stream = streams.get_mut(usize::from(arrival.stream.0));
                 arrival.is_intact &= stream.as_ref().is_none_or(|stream| stream.endpoints == endpoints);
@@ -419,6 +428,11 @@ impl Bench {
                     stream.tally.note(arrival, sent_at);
                 }
             });
+            self.transmit(index);
+            self.ports[index].line.flush();
+            if self.ports[index].line.is_removed() {
+                return Err(Void::Removed(self.ports[index].settings.device.clone()));
+            }
         }
         if let Some(socket) = &mut self.socket {
             let (streams, arrivals) = (&mut self.streams, &mut self.ports[socket.port].arrivals);
@@ -429,25 +443,14 @@ impl Bench {
                 arrivals.push(*arrival);
             });
         }
-        for port in 0..self.ports.len() {
-            self.transmit(port);
-            self.ports[port].line.flush();
-            if self.ports[port].line.is_removed() {
-                return Err(Void::Removed(self.ports[port].settings.device.clone()));
-            }
-        }
         Ok(())
     }
 
+    /// Sends frames that are due now, and none that becomes due during the call: the port must poll for pauses first.
     fn transmit(&mut self, index: usize) {
-        let port = &mut self.ports[index];
-        let end = self.last_step.after(port.turn());
-        for sent in 0..BATCH {
-            let time = now();
-            if sent > 0 && time > end {
-                return;
-            }
-            let paused = port.paused(time);
+        let (port, time) = (&mut self.ports[index], now());
+        let paused = port.paused(time);
+        for _ in 0..BATCH {
             let ready = |stream: &&mut Stream| {
                 stream.flow.from == index
                     && !stream.is_over()
@@ -465,6 +468,11 @@ impl Bench {
     }
 
     fn nap(&mut self, sleeper: &mut Sleeper<'_>, time: Nanos, end: Nanos) {
+        if time.since(self.asleep_until) >= WORK_MAX {
+            nap(REST);
+            self.asleep_until = time.after(REST);
+            return;
+        }
         let next = |stream: &Stream| stream.due.max(self.ports[stream.flow.from].line_free());
         let refreshes = self.holds.iter().map(|hold| hold.next);
         let due = self.streams.iter().filter(|stream| !stream.is_over()).map(next).chain(refreshes).min();

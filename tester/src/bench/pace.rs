@@ -26,10 +26,6 @@ impl Pace {
         self.free
     }
 
-    pub(super) fn behind_max(&self) -> Nanos {
-        self.behind_max
-    }
-
     pub(super) fn send(&mut self, now: Nanos, bytes: Bytes) {
         let begin = Nanos(self.free.0.max(now.0.saturating_sub(self.behind_max.0)));
         self.free = begin.after(self.speed.time_of(bytes));
