@@ -1,14 +1,17 @@
+use std::collections::BTreeSet;
+
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::streams::{QUANTA_MAX, TO, lossless, response_limit};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
+use crate::pressure::is_local;
 use crate::setup::Mark;
 
 pub(super) const DRAIN: Nanos = Nanos::from_secs(3);
 /// Minimum time without frames after which missing ones are lost.
 const SILENCE: Nanos = Nanos::from_millis(600);
-/// Maximum number of frames a second that the tester sends and receives on one core.
+/// Maximum frames a second on virtual test ports, where the device may be a program on this machine.
 const FRAMES_MAX: u64 = 150_000;
 pub(super) const AROUND: u64 = 24;
 
@@ -35,10 +38,7 @@ pub(super) fn require_no_stall(bench: &Bench, judgement: &Judgement) -> Result<(
     }
 }
 
-/// Sends `count` frames as a stream, and returns the stream.
-///
-/// # Errors
-/// If the device pauses the sender for [`DRAIN`] in total.
+/// Sends `count` frames. Fails if the device pauses the sender for [`DRAIN`] in total.
 pub(super) fn send_all(bench: &mut Bench, flow: Flow, count: u64) -> Result<StreamId, Void> {
     let stream = bench.stream(flow.count(count))?;
     let limit = Nanos(flow.rate.time_of(Bytes::on_line(flow.size)).0 * count).after(DRAIN);
@@ -86,24 +86,34 @@ pub(super) fn require_unchanged(bench: &Bench, judgement: &mut Judgement, stream
     }
 }
 
-/// Requires that the frames filled three quarters of the receiver's line.
+pub(super) fn measure_load(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], took: Nanos) {
+    let sent = |stream: &StreamId| bench.sent(*stream) * Bytes::on_line(bench.flow(*stream).size).0;
+    let load = streams.iter().map(sent).sum::<u64>() as f64 * 8e3 / took.0.max(1) as f64;
+    let receivers: BTreeSet<_> = streams.iter().map(|stream| bench.flow(*stream).to).collect();
+    let lines: u64 = receivers.iter().map(|port| bench.port(*port).speed().bits_per_second()).sum();
+    judgement.measure("load", load, "Mb/s");
+    judgement.measure("load of the receivers' lines", load * 1e8 / lines as f64, "%");
+}
+
 pub(super) fn require_full_line(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], took: Nanos) {
     let speed = bench.port(TO).speed();
     let bytes: u64 = streams.iter().map(|stream| bench.tally(*stream).line_bytes.0).sum();
     if bytes < speed.bytes_in(took).0 * 3 / 4 {
         judgement.cannot_tell(format!(
-            "the tester sent only {} Mb/s to a line of {} Mb/s",
+            "the line of port 2 carried only {} of {} Mb/s; three quarters are needed",
             bytes * 8_000 / took.0.max(1),
             speed.bits_per_second() / 1_000_000
         ));
     }
 }
 
-/// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line, within the
-/// tester's capacity.
+/// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line.
 pub(super) fn share(bench: &Bench, percent: u64, streams: usize, size: u32) -> BitRate {
     let line = bench.port(TO).speed().bits_per_second();
-    let most = FRAMES_MAX * (u64::from(size) + AROUND) * 8;
+    let most = match is_local(&bench.setup.ports) {
+        true => FRAMES_MAX * (u64::from(size) + AROUND) * 8,
+        false => u64::MAX,
+    };
     let rate = (line / 100 * percent).min(most) / streams.max(1) as u64;
     BitRate::new(rate.max(1_000)).expect("the rate is not zero")
 }

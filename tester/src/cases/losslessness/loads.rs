@@ -2,7 +2,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::complete::{
-    AROUND, drain, full_size, require_full_line, require_unchanged, senders, share, storm,
+    AROUND, drain, full_size, measure_load, require_full_line, require_unchanged, senders, share, storm,
 };
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
@@ -28,8 +28,11 @@ fn judge_steady(
     begin: Nanos,
     what: &str,
 ) -> Result<Judgement, Void> {
-    bench.require_steady(begin, Nanos(bench.now().since(begin).0 / 4))?;
-    judge(bench, streams, what)
+    let took = bench.now().since(begin);
+    bench.require_steady(begin, Nanos(took.0 / 4))?;
+    let mut judgement = judge(bench, streams, what)?;
+    measure_load(bench, &mut judgement, streams, took);
+    Ok(judgement)
 }
 
 fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgement, Void> {

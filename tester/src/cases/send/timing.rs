@@ -2,7 +2,9 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
 use super::congestion::{Congestion, HOLD_MAX, LIMIT, SIZE, flow, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
-use crate::cases::complete::{DRAIN, drain, full_size, require_complete, require_full_line, senders, share};
+use crate::cases::complete::{
+    DRAIN, drain, full_size, measure_load, require_complete, require_full_line, senders, share,
+};
 use crate::cases::streams::{
     FROM, TO, lossless, marked, micros, paused_classes, response_limit, start_heartbeat,
 };
@@ -59,6 +61,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     require_complete(bench, &mut judgement, &streams, "the incast");
     let paused = bench.ports().iter().filter(|port| xoffs(&port.controls, class).next().is_some());
     judgement.measure("paused senders", paused.count() as f64, "ports");
+    measure_load(bench, &mut judgement, &streams, took);
     require_full_line(bench, &mut judgement, &streams, took);
     Ok(judgement)
 }
