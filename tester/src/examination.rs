@@ -165,16 +165,9 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
             Err(Void::Interrupted | Void::Removed(_)) => Ok(()),
             _ => bench.end_case().or_else(|void| if void == Void::Interrupted { Ok(()) } else { Err(void) }),
         };
-        let own = bench.own_losses() - losses;
+        let own = bench.own_losses().saturating_sub(losses);
         let run = match ended.and(run) {
             Ok(_) if own > 0 => Err(Void::Disturbed(format!("the tester's own ports lost {own} frames"))),
-            Ok(judgement) if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() => {
-                let stall = match bench.device_stall() {
-                    Nanos::NEVER => "no frame crossed the device".to_owned(),
-                    stall => format!("the device stalled for {} us", stall.0 / 1_000),
-                };
-                Err(Void::Disturbed(format!("{stall}; {}", judgement.reason())))
-            }
             run => run,
         };
         let failure = match &run {
@@ -182,10 +175,17 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
             Err(Void::Failed(reason)) => Some(reason.clone()),
             _ => None,
         };
-        let run = match failure.zip(pressure.excess_percent().filter(|_| is_local)) {
-            Some((reason, percent)) => Err(Void::Disturbed(format!(
-                "programs on this machine waited for a processor {percent} % of the time; {reason}"
-            ))),
+        let cause = match bench.device_stall() {
+            Nanos::NEVER => Some("no frame crossed the device".to_owned()),
+            stall if stall > bench.stall_limit() => {
+                Some(format!("the device stalled for {} us", stall.0 / 1_000))
+            }
+            _ => pressure.excess_percent().filter(|_| is_local).map(|percent| {
+                format!("programs on this machine waited for a processor {percent} % of the time")
+            }),
+        };
+        let run = match failure.zip(cause) {
+            Some((reason, cause)) => Err(Void::Disturbed(format!("{cause}; {reason}"))),
             None => run,
         };
         is_late = false;
