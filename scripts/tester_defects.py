@@ -18,7 +18,6 @@ import sys
 import tempfile
 
 PORTS = 4
-SPEED = "100M"
 XOFF, XON, HEADROOM, ECN, ECN_MAX = 40_000, 20_000, 200_000, 20_000, 100_000
 WATCHDOG, RESTORATION = 400, 200
 ATTEMPTS = 3
@@ -103,13 +102,13 @@ def namespaces():
 
 
 @contextlib.contextmanager
-def reference(binary, namespace, defect, counters, options):
+def reference(args, namespace, defect, counters, options):
     """Run the reference switch with a defect, or without one."""
     ports = [word for number in range(1, PORTS + 1) for word in ("--port", f"p{number}")]
     sizes = [("--xoff", XOFF), ("--xon", XON), ("--headroom", HEADROOM), ("--ecn", ECN)]
     thresholds = [str(word) for size in sizes for word in size]
     defects = ["--defect", defect] if defect else []
-    command = inside(namespace, binary, *ports, "--speed", SPEED, *thresholds, *defects, *options)
+    command = inside(namespace, args.reference, *ports, "--speed", args.speed, *thresholds, *defects, *options)
     with subprocess.Popen([*command, "--counters", counters], stdout=subprocess.PIPE, text=True) as process:
         if process.stdout.readline() != "ready\n":
             sys.exit("the reference switch did not start")
@@ -119,9 +118,9 @@ def reference(binary, namespace, defect, counters, options):
             process.send_signal(signal.SIGINT)
 
 
-def describe(file, of_device, of_port):
+def describe(file, speed, of_device, of_port):
     """Write the setup file of `xoff test` for all ports."""
-    ports = "".join(PORT.format(number, SPEED) + of_port for number in range(1, PORTS + 1))
+    ports = "".join(PORT.format(number, speed) + of_port for number in range(1, PORTS + 1))
     pathlib.Path(file).write_text(of_device + ports)
 
 
@@ -150,8 +149,8 @@ def examine(args, namespaces, directory, defect, settings, cases):
     file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters"))
     of_device, of_port, options = SETTINGS.get(settings, ("", "", []))
     lossless = "" if "lossless" in of_device else "lossless = [3, 4]\n"
-    describe(file, f'{DEVICE}{lossless}counters = "cat {counters}"\n{of_device}', of_port)
-    with reference(args.reference, device, defect, counters, options):
+    describe(file, args.speed, f'{DEVICE}{lossless}counters = "cat {counters}"\n{of_device}', of_port)
+    with reference(args, device, defect, counters, options):
         try:
             reports = run_tester(tester, args.xoff, directory, [file, *only(cases)])
         except ValueError as error:
@@ -174,6 +173,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
     parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
+    parser.add_argument("--speed", default="100M", help="speed of each port [default: 100M]")
     parser.add_argument("--others", action="store_true", help="run all cases, and print others that fail, too")
     parser.add_argument("patterns", nargs="*", default=["*"], help="patterns of defects or cases, such as receive.*")
     args = parser.parse_args()
