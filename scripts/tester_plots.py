@@ -14,6 +14,7 @@ import tempfile
 import tester_defects
 
 RATE, SEARCH = "Rate of each class at port 2", "Search for the headroom"
+QUEUE = "Queue while port 2 drains it step by step"
 # File, case, title of the plot, and defect.
 PLOTS = [
     ("expiry", "receive.expiry", RATE, None),
@@ -22,6 +23,8 @@ PLOTS = [
     ("xon-late", "receive.xon", RATE, "xon-late"),
     ("headroom", "headroom.size", SEARCH, None),
     ("headroom-short", "headroom.size", SEARCH, "headroom-short"),
+    ("threshold", "buffers.xon", QUEUE, None),
+    ("threshold-xon-empty", "buffers.xon", QUEUE, "xon-empty"),
 ]
 ATTEMPTS = 10
 SIZE_MAX = 15_000
