@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-export PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts
 case " $* " in *" --help "* | *" -h "*) exec python3 scripts/guests --help ;; esac
 if [[ $EUID -ne 0 ]]; then
     echo "test-guests.sh: needs root: it makes network namespaces and TAP devices" >&2

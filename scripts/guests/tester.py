@@ -8,14 +8,15 @@ import json
 import subprocess
 
 from drivers import drops
+from tester_devices import REPORTS, store, verdicts
 
 from switch import Switch
 from wire import add_tap, address, text
 
 MODELS_EXAMINED = ("virtio-net", "igb")
 LOSSLESS = (3, 4)
-VERDICTS = ("pass", "fail", "cannot-tell", "not-run")
-TEST_WITHIN_S = 3600
+EXPECTED = "no case fails; a guest without KVM on a busy machine stalls, so many cases cannot tell"
+TEST_WITHIN_S = 7200
 WARM_UP = "losslessness.bursts"
 # Frames that a TAP holds for a stalled guest: they arrive after the guest's XOFF, so they need its headroom.
 QUEUE = 500
@@ -57,17 +58,17 @@ class Bench:
         self.test(xoff, file, directory / "warm-up", ["--only", WARM_UP])
         patterns = [word for pattern in only for word in ("--only", pattern)]
         self.test(xoff, file, directory / "progress", ["--report", directory, *patterns])
+        if not report.exists():
+            raise RuntimeError(f"xoff test: {(directory / 'progress').read_text()}")
         status = self.switch.status()
         code = self.switch.stop()
         (directory / "status.json").write_text(json.dumps(status, indent=1))
         (directory / "switch.log").write_text(self.switch.log())
-        if not report.exists():
-            raise RuntimeError(f"xoff test: {(directory / 'progress').read_text()}")
         cases = json.loads(report.read_text())["cases"]
-        groups = {}
-        for case in cases:
-            counts = groups.setdefault(case["id"].split(".")[0], dict.fromkeys(VERDICTS, 0))
-            counts[case["verdict"]] += 1
+        groups = verdicts(cases)
+        if not only:
+            summary = (directory / "report.txt").read_text()
+            store(REPORTS, f"guest-{directory.name}", EXPECTED, [("TAPs of the guest's NICs", summary)])
         failed = {case["id"]: case["reason"] for case in cases if case["verdict"] == "fail"}
         return {
             "xdp": status["ports"][0]["xdp"], "groups": groups, "failed": failed, "drops": drops(status), "exit_code": code,
