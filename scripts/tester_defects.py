@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 PORTS = 4
+SPEED = "100M"
 XOFF, XON, HEADROOM, ECN, ECN_MAX = 40_000, 20_000, 200_000, 20_000, 100_000
 WATCHDOG, RESTORATION = 400, 200
 ATTEMPTS = 3
@@ -173,7 +174,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
     parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
-    parser.add_argument("--speed", default="100M", help="speed of each port [default: 100M]")
+    parser.add_argument("--speed", default=SPEED, help="speed of each port [default: 100M]")
     parser.add_argument("--others", action="store_true", help="run all cases, and print others that fail, too")
     parser.add_argument("patterns", nargs="*", default=["*"], help="patterns of defects or cases, such as receive.*")
     args = parser.parse_args()

@@ -247,7 +247,7 @@ def switch_parts(args, name, device, spaces, directory, chosen):
         with device.start(args.xoff, spaces[0], directory, part) as counters:
             file = pathlib.Path(directory, "dut.toml")
             of_device = DEVICE.format(name, MTU, ECN, counters) + part.of_device
-            bench.describe(file, of_device + (THRESHOLDS if name == "xoff-pfc" else ""), part.of_port)
+            bench.describe(file, bench.SPEED, of_device + (THRESHOLDS if name == "xoff-pfc" else ""), part.of_port)
             yield part.name, bench.run_tester(spaces[1], args.xoff, directory, [file, *bench.only(cases)])
 
 

@@ -59,6 +59,7 @@ def main():
     parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
     parser.add_argument("--out", default="docs/plots", help="directory of the plots")
     parser.add_argument("names", nargs="*", help="plots, such as expiry; default: all")
+    parser.set_defaults(speed=tester_defects.SPEED)
     args = parser.parse_args()
     with tester_defects.namespaces() as both:
         for name, case, title, defect in PLOTS:
