@@ -1,5 +1,3 @@
-//! PFC frames of the tester and of the reference switch, decoded by tshark and scapy.
-
 use std::process::Stdio;
 
 use xoff_lab::{Device, Lab};
@@ -13,7 +11,6 @@ use crate::tester::{bridged, cabled, examine};
 
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 
-/// Checks each distinct PFC frame that `tap` captured.
 fn assert_are_pfc(tap: &Tap, mac: MacAddr, expected: &[&[(u8, u16)]]) {
     let mut unique = Vec::new();
     for frame in tap.matching(frames::is_pfc) {
