@@ -239,8 +239,8 @@ impl Expected {
         judgement.time(&format!("pause of class {class} by {what}"), most, (Some(time), Some(latest)));
         let early =
             || format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time));
-        match most <= bench.device_stall().max(bench.longest_stall(sent.earliest)) {
-            // If device or tester stalled for the observed pause time, the frame may precede a late stop instead of following an early
+        match most.since(reaction) <= bench.device_stall().max(bench.longest_stall(sent.earliest)) {
+            // If device or tester stalled since the allowed reaction, the frame may precede a late stop instead of following an early
             // resumption.
             true => judgement.require_in_time(most >= time, early),
             false => judgement.require(most >= time, early),
