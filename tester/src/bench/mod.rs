@@ -181,8 +181,8 @@ impl Bench {
                 flow.class
             ))
         })?;
-        let id =
-            u8::try_from(self.streams.len()).map(StreamId).expect("a case must have at most 256 streams");
+        let id = u8::try_from(self.streams.len()).map(StreamId);
+        let id = id.map_err(|_| Void::Disturbed("the case needed more than 256 streams".into()))?;
         let station = |port: usize| {
             let port = &self.ports[port];
             Station { mac: port.mac(), vlan: port.settings.vlan }

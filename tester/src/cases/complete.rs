@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
-use super::streams::{QUANTA_MAX, TO, lossless, response_limit};
+use super::streams::{FROM, QUANTA_MAX, TO, free_class, lossless, response_limit};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::pressure::is_local;
@@ -122,7 +122,31 @@ pub(super) fn senders(bench: &Bench) -> impl Iterator<Item = usize> + use<> {
     (0..bench.ports().len()).filter(|port| *port != TO)
 }
 
-/// Returns the size without FCS of a frame with the device's MTU, at most 1,514 bytes and a tag.
+/// Returns the port that pauses the device while frames of port `from` fill it.
+pub(super) fn receiver(from: usize) -> usize {
+    if from == TO { FROM } else { TO }
+}
+
+/// Calls `examine` with each port and class; the heartbeat opposes frames from that port.
+pub(super) fn each_ingress(
+    bench: &mut Bench,
+    judgement: &mut Judgement,
+    classes: &[Class],
+    mut examine: impl FnMut(&mut Bench, &mut Judgement, usize, Class) -> Result<(), Void>,
+) -> Result<(), Void> {
+    for from in senders(bench).chain([TO]) {
+        if from == TO {
+            require_no_stall(bench, judgement)?;
+            bench.end_heartbeat();
+        }
+        let to = receiver(from);
+        bench.start_heartbeat(to, receiver(to), free_class(bench))?;
+        classes.iter().try_for_each(|class| examine(bench, judgement, from, *class))?;
+    }
+    Ok(())
+}
+
+/// Returns the size without FCS of a full frame, at most 1,514 bytes and a tag.
 pub(super) fn full_size(bench: &Bench, from: usize) -> u32 {
     bench.setup.device.mtu.min(1_500) + 14 + tag_len(bench, from)
 }

@@ -239,7 +239,7 @@ fn drops(bench: &mut Bench) -> Result<Judgement, Void> {
     let count = (xoff + headroom).0 / 1_000 * 5 / 4;
     let before = settled(bench, &[&dropped])?;
     start_heartbeat(bench)?;
-    let lost = overfill(bench, &[class], count)?;
+    let lost = overfill(bench, &[class], 1_000, count)?;
     if lost == 0 {
         return Err(Void::NotPossible("the device dropped no frame beyond `xoff` plus `headroom`".into()));
     }

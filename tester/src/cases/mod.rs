@@ -55,7 +55,6 @@ pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 pub struct Case {
     pub id: &'static str,
     pub title: &'static str,
-    /// Clause or document that demands the behavior.
     pub source: &'static str,
     pub ports: usize,
     pub run: Run,
@@ -84,6 +83,8 @@ pub fn of_nic() -> impl Iterator<Item = &'static Case> {
 }
 
 const RUN_MAX: Nanos = Nanos::from_secs(120);
+/// Additional time for each class of each port.
+const OF_INGRESS: Nanos = Nanos::from_secs(4);
 
 impl Case {
     #[must_use]
@@ -93,6 +94,9 @@ impl Case {
             losslessness::SOAK => setup.soak.0 * 2,
             id if id.contains("watchdog") => {
                 watchdog::times(device).map(|time| 30 * time.0).into_iter().sum()
+            }
+            id if id.starts_with("buffers.") || id.starts_with("send.") => {
+                OF_INGRESS.0 * (setup.ports.len() * device.lossless.iter().count()) as u64
             }
             _ => 0,
         };
@@ -143,6 +147,7 @@ mod tests {
             ("losslessness.order", 120),
             ("watchdog.detection", 570),
             ("counters.watchdog", 570),
+            ("buffers.xoff", 128),
         ] {
             let case = all().find(|case| case.id == id).expect("the case exists");
             assert_eq!(case.limit(&setup), Nanos::from_secs(seconds), "{id}");

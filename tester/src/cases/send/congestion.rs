@@ -4,7 +4,7 @@
 use xoff_wire::units::{BitRate, Class, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, Moment, StreamId, Void};
-use crate::cases::complete::{drain, require_complete};
+use crate::cases::complete::{drain, receiver, require_complete};
 use crate::cases::streams::{FROM, TO, require_held, start_heartbeat};
 use crate::judgement::Judgement;
 
@@ -23,13 +23,14 @@ pub(super) struct Congestion {
     begin: Nanos,
 }
 
-fn rate(bench: &Bench) -> BitRate {
-    let speed = bench.port(FROM).speed().bits_per_second();
-    BitRate::new((speed / 4).min(400_000_000)).expect("the rate is not zero")
+pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
+    flow_from(bench, FROM, class)
 }
 
-pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
-    Flow::new(FROM, TO, class).size(SIZE).rate(rate(bench))
+fn flow_from(bench: &Bench, from: usize, class: Class) -> Flow {
+    let speed = bench.port(from).speed().bits_per_second();
+    let rate = BitRate::new((speed / 4).min(400_000_000)).expect("the rate is not zero");
+    Flow::new(from, receiver(from), class).size(SIZE).rate(rate)
 }
 
 pub(super) fn flood(bench: &mut Bench, class: Class, size: u32) -> Result<StreamId, Void> {
@@ -45,8 +46,8 @@ pub(super) fn await_pause(bench: &mut Bench, class: Class, earlier: usize) -> Re
 
 impl Congestion {
     pub(super) fn begin(bench: &mut Bench, class: Class) -> Result<Congestion, Void> {
-        let begin = bench.now();
         if bench.examines_nic() {
+            let begin = bench.now();
             let earlier = bench.controls(TO).len();
             let stream = flood(bench, class, SIZE)?;
             let is_paused = await_pause(bench, class, earlier)?;
@@ -58,12 +59,17 @@ impl Congestion {
             return Ok(Congestion { sender: TO, class, stream, is_paused, earlier, begin });
         }
         start_heartbeat(bench)?;
-        bench.hold(TO, [class].into_iter().collect(), HOLD_MAX);
-        let earlier = bench.controls(FROM).len();
-        let stream = bench.stream(flow(bench, class))?;
+        Congestion::from(bench, FROM, class)
+    }
+
+    pub(super) fn from(bench: &mut Bench, sender: usize, class: Class) -> Result<Congestion, Void> {
+        let begin = bench.now();
+        bench.hold(receiver(sender), [class].into_iter().collect(), HOLD_MAX);
+        let earlier = bench.controls(sender).len();
+        let stream = bench.stream(flow_from(bench, sender, class))?;
         let is_paused = bench
-            .run_until(LIMIT, |bench| xoffs(&bench.controls(FROM)[earlier..], class).next().is_some())?;
-        Ok(Congestion { sender: FROM, class, stream, is_paused, earlier, begin })
+            .run_until(LIMIT, |bench| xoffs(&bench.controls(sender)[earlier..], class).next().is_some())?;
+        Ok(Congestion { sender, class, stream, is_paused, earlier, begin })
     }
 
     pub(super) fn controls<'a>(&self, bench: &'a Bench) -> &'a [ControlFrame] {
@@ -74,17 +80,17 @@ impl Congestion {
         if bench.examines_nic() { Ok(()) } else { require_held(bench, self.begin) }
     }
 
-    /// Ends port 2's pause, or lets the program behind the NIC read, so that the device drains.
+    /// Ends the receiver's pause, or lets the program behind the NIC read, so that the device drains.
     pub(super) fn relieve(&self, bench: &mut Bench) -> Moment {
         match bench.examines_nic() {
             true => bench.read_host_socket(),
-            false => bench.release(TO),
+            false => bench.release(receiver(self.sender)),
         }
     }
 
     pub(super) fn require_complete(&self, bench: &Bench, judgement: &mut Judgement) {
         if !bench.examines_nic() {
-            let what = format!("the congested class {}", self.class);
+            let what = format!("class {} from congested port {}", self.class, self.sender + 1);
             require_complete(bench, judgement, &[self.stream], &what);
         }
     }

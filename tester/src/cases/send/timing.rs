@@ -3,7 +3,7 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 use super::congestion::{Congestion, HOLD_MAX, LIMIT, SIZE, flow, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
 use crate::cases::complete::{
-    DRAIN, drain, full_size, measure_load, require_complete, require_full_line, senders, share,
+    DRAIN, drain, each_ingress, full_size, measure_load, require_complete, require_full_line, senders, share,
 };
 use crate::cases::streams::{
     FROM, TO, lossless, marked, micros, paused_classes, response_limit, start_heartbeat,
@@ -17,20 +17,25 @@ const INCAST: Nanos = Nanos::from_millis(300);
 
 pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    for class in marked(bench, bench.setup.device.lossless)? {
-        let congestion = Congestion::begin(bench, class)?;
+    let classes = marked(bench, bench.setup.device.lossless)?;
+    let mut lacks_xoff = false;
+    each_ingress(bench, &mut judgement, &classes, |bench, judgement, from, class| {
+        if lacks_xoff && from != FROM {
+            return Ok(());
+        }
+        let congestion = Congestion::from(bench, from, class)?;
         bench.run_for(CONGESTED)?;
         let waiting = bench.missing(congestion.stream);
         congestion.end(bench)?;
-        let name = format!("frames in the device while it was congested by class {class}");
-        judgement.measure(&name, waiting as f64, "frames");
-        congestion.require_complete(bench, &mut judgement);
+        let what = format!("frames of class {class} from port {}", from + 1);
+        judgement.measure(&format!("{what} in the congested device"), waiting as f64, "frames");
+        congestion.require_complete(bench, judgement);
         if !congestion.is_paused {
-            judgement.cannot_tell(format!(
-                "{waiting} frames of class {class} fit into the device without an XOFF"
-            ));
+            lacks_xoff = true;
+            judgement.cannot_tell(format!("{waiting} {what} fit into the device without an XOFF"));
         }
-    }
+        Ok(())
+    })?;
     Ok(judgement)
 }
 
