@@ -151,6 +151,20 @@ pub(super) fn full_size(bench: &Bench, from: usize) -> u32 {
     bench.setup.device.mtu.min(1_500) + 14 + tag_len(bench, from)
 }
 
+pub(super) fn require_mtu(bench: &Bench, ports: impl IntoIterator<Item = usize>) -> Result<(), Void> {
+    let mtu = bench.setup.device.mtu;
+    for port in ports {
+        let device = &bench.port(port).settings.device;
+        let own = xoff_xdp::mtu(device).map_err(|error| Void::NotPossible(error.to_string()))?;
+        if own < mtu {
+            return Err(Void::NotPossible(format!(
+                "the interface {device} has an MTU of {own}: set it to {mtu}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn tag_len(bench: &Bench, from: usize) -> u32 {
     let is_marked = matches!(bench.setup.mark(lossless(bench)), Some(Mark::Pcp(_)));
     if is_marked || bench.port(from).settings.vlan.is_some() { 4 } else { 0 }

@@ -1,7 +1,9 @@
 use xoff_wire::units::Nanos;
 
 use crate::bench::{Bench, Flow, Void};
-use crate::cases::complete::{DRAIN, drain, full_size, require_unchanged, send_all, share, tag_len};
+use crate::cases::complete::{
+    DRAIN, drain, full_size, require_mtu, require_unchanged, send_all, share, tag_len,
+};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
@@ -40,15 +42,7 @@ pub(super) fn jumbo(bench: &mut Bench) -> Result<Judgement, Void> {
             "the tester assumes an MTU of {mtu}: set `mtu` of [device] if it is larger"
         )));
     }
-    for port in [FROM, TO] {
-        let device = &bench.port(port).settings.device;
-        let own = xoff_xdp::mtu(device).map_err(|error| Void::NotPossible(error.to_string()))?;
-        if own < mtu {
-            return Err(Void::NotPossible(format!(
-                "the interface {device} has an MTU of {own}: set it to {mtu}"
-            )));
-        }
-    }
+    require_mtu(bench, [FROM, TO])?;
     let most = mtu + 14;
     of_sizes(bench, JUMBO.into_iter().filter(|size| *size < most - 1).chain([most - 1, most]))
 }

@@ -1,8 +1,11 @@
+use std::collections::BTreeSet;
+
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::complete::{
-    AROUND, drain, full_size, measure_load, require_full_line, require_unchanged, senders, share, storm,
+    AROUND, drain, full_size, measure_load, require_full_line, require_mtu, require_no_stall,
+    require_unchanged, senders, share, storm, tag_len,
 };
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
@@ -13,6 +16,7 @@ const PAUSE: Nanos = Nanos::from_millis(2);
 /// Pauses in milliseconds, shorter than usual watchdogs permit, and their numbers.
 const STORMS: [(u64, u64); 5] = [(1, 2), (5, 2), (20, 2), (50, 2), (150, 1)];
 const SHORT: u32 = 100;
+const TURN: Nanos = Nanos::from_millis(50);
 /// Mix of 12 frames: each frame size in bytes without FCS, and its number of frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
@@ -60,6 +64,52 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     let paused =
         bench.ports().iter().any(|port| port.controls.iter().any(|frame| frame.time(class).is_some()));
     if !paused {
+        judgement
+            .cannot_tell("the device paused no sender: the tester sent less than the receiver's line rate");
+    }
+    Ok(judgement)
+}
+
+pub(super) fn incast_sizes(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, mut judgement) = (lossless(bench), Judgement::new());
+    let ports: Vec<usize> = senders(bench).collect();
+    let mtu = bench.setup.device.mtu;
+    let has_jumbo = require_mtu(bench, 0..bench.ports().len()).is_ok();
+    let most = if has_jumbo { mtu } else { mtu.min(1_500) };
+    let mut is_congested = false;
+    start(bench)?;
+    for size in
+        [60, 508, 1_514, most + 14].into_iter().filter(|size| *size <= most + 14).collect::<BTreeSet<_>>()
+    {
+        let full = share(bench, 100, 1, size);
+        let has_full_line = full >= bench.port(TO).speed();
+        let rate = if has_full_line { full } else { share(bench, 100, ports.len(), size) };
+        let earlier: Vec<usize> = ports.iter().map(|port| bench.controls(*port).len()).collect();
+        let (begin, mut streams) = (bench.now(), Vec::new());
+        for from in &ports {
+            let rate = rate.min(bench.port(*from).speed());
+            let size = size + tag_len(bench, *from);
+            streams.push(bench.stream(Flow::new(*from, TO, class).size(size).rate(rate))?);
+        }
+        bench.run_for(SPAN)?;
+        bench.require_steady(begin, Nanos(SPAN.0 / 4))?;
+        bench.stop_streams(&streams);
+        drain(bench, &streams)?;
+        let bytes: u64 = streams.iter().map(|stream| bench.tally(*stream).line_bytes.0).sum();
+        let what = format!("{} bytes", size + 4);
+        judgement.measure(&format!("rate of {what}"), (bytes * 8_000 / SPAN.0) as f64, "Mb/s");
+        require_unchanged(bench, &mut judgement, &streams, &what);
+        let is_xoff = |(port, earlier): (&usize, usize)| {
+            bench.controls(*port)[earlier..].iter().any(|frame| frame.is_xoff(class))
+        };
+        match ports.iter().zip(earlier).any(is_xoff) {
+            true => is_congested = true,
+            false if has_full_line => judgement.cannot_tell(format!("the device paused no sender of {what}")),
+            false => judgement.note(format!("the tester cannot fill the line with frames of {what}")),
+        }
+        require_no_stall(bench, &judgement)?;
+    }
+    if !is_congested {
         judgement
             .cannot_tell("the device paused no sender: the tester sent less than the receiver's line rate");
     }
@@ -127,7 +177,8 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
     if classes.len() < 2 {
         return Err(Void::NotPossible("the device has one lossless class only".into()));
     }
-    let rate = share(bench, 150, senders(bench).count() * 2, full_size(bench, FROM));
+    let count = senders(bench).count();
+    let rate = share(bench, 100 * count as u64, count * 2, full_size(bench, FROM));
     let mut streams = Vec::new();
     start(bench)?;
     for from in senders(bench) {
@@ -137,7 +188,10 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
         }
     }
     let begin = bench.now();
-    storm(bench, &classes, PAUSE, SPAN)?;
+    // While one class waits, the device resumes senders of the other only.
+    for class in classes.iter().cycle().take(4) {
+        storm(bench, &[*class], TURN, TURN)?;
+    }
     judge_steady(bench, &streams, begin, "both classes")
 }
 

@@ -35,6 +35,13 @@ pub(super) const CASES: &[Case] = &[
         3,
         loads::incast,
     ),
+    case(
+        "losslessness.incast-sizes",
+        "Is no frame of one size lost if N ports send to one at line rate?",
+        PFC,
+        3,
+        loads::incast_sizes,
+    ),
     case("losslessness.mix", "Is no frame of any size lost if N ports send to one?", PFC, 3, loads::mix),
     case(
         "losslessness.two-classes",
