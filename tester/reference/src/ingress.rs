@@ -5,6 +5,8 @@ use crate::frame::CLASSES;
 
 const FRAME: u64 = 1_518;
 const LEAK: u64 = 16;
+const SMALL: u64 = 60;
+const CELL: u64 = 250;
 
 /// Thresholds of a lossless ingress queue, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,11 @@ impl Ingress {
     /// Counts a received frame of `len` bytes. Returns false if it must be dropped, because its class would exceed XOFF plus headroom.
     #[must_use]
     pub fn admit(&mut self, class: usize, len: u64) -> bool {
+        let is_small = len <= SMALL && self.defects.has(Defect::DropsSmallCongested);
+        if is_small && self.bytes[class] > self.xoff() / 2 {
+            return false;
+        }
+        let len = self.counted(len);
         if self.is_lossless(class) && self.bytes[class] + len > self.limit(class) {
             self.is_held[class] = true;
             return false;
@@ -46,11 +53,11 @@ impl Ingress {
     }
 
     pub fn release(&mut self, class: usize, len: u64) {
-        self.bytes[class] -= len;
+        self.bytes[class] -= self.counted(len);
         if self.defects.has(Defect::Leaks) {
             self.leaked[class] += LEAK;
         }
-        if self.bytes[class] <= self.xon() {
+        if self.bytes[class] <= self.xon(class) {
             self.is_held[class] = false;
         }
     }
@@ -68,10 +75,17 @@ impl Ingress {
         if self.defects.has(Defect::XoffTenth) { self.thresholds.xoff / 10 } else { self.thresholds.xoff }
     }
 
-    fn xon(&self) -> u64 {
+    const fn counted(&self, len: u64) -> u64 {
+        if self.defects.has(Defect::CountsCells) { len.next_multiple_of(CELL) } else { len }
+    }
+
+    fn xon(&self, class: usize) -> u64 {
+        let is_highest = self.lossless >> class == 1;
         if self.defects.has(Defect::XonEarly) {
             self.xoff()
-        } else if self.defects.has(Defect::XonEmpty) {
+        } else if self.defects.has(Defect::XonEmpty)
+            || is_highest && self.defects.has(Defect::XonEmptyLastClass)
+        {
             0
         } else {
             self.thresholds.xon.min(self.xoff())
@@ -117,6 +131,28 @@ mod tests {
         assert!(it.is_held(3));
         it.release(3, 1);
         assert!(!it.is_held(3));
+    }
+
+    #[test]
+    fn small_frame_defects_change_capacity_of_queue() {
+        for (defects, expected) in
+            [(&[][..], 500), (&[Defect::CountsCells], 120), (&[Defect::DropsSmallCongested], 84)]
+        {
+            let mut it = ingress(defects);
+            assert_eq!((0..1_000).take_while(|_| it.admit(3, 60)).count(), expected, "{defects:?}");
+        }
+    }
+
+    #[test]
+    fn queue_of_highest_class_with_defect_empties_before_xon() {
+        let mut it = ingress(&[Defect::XonEmptyLastClass]);
+        for class in [3, 4] {
+            assert!(it.admit(class, 10_001));
+            it.release(class, 10_000);
+        }
+        assert!(!it.is_held(3) && it.is_held(4));
+        it.release(4, 1);
+        assert!(!it.is_held(4));
     }
 
     #[test]

@@ -95,7 +95,11 @@ impl Switch {
     #[must_use]
     pub fn new(settings: Settings, ports: impl IntoIterator<Item = (String, Address)>) -> Switch {
         let port = |(name, address)| Port::new(name, address, &settings);
-        let ports: Vec<Port> = ports.into_iter().map(port).collect();
+        let mut ports: Vec<Port> = ports.into_iter().map(port).collect();
+        if let Some(last) = ports.last_mut().filter(|_| settings.defects.has(Defect::XoffTenthLastPort)) {
+            let defects = settings.defects.with(Defect::XoffTenth);
+            last.ingress = Ingress::new(settings.thresholds, settings.lossless, defects);
+        }
         let in_order = vec![VecDeque::new(); ports.len()];
         Switch { settings, ports, learned: HashMap::new(), admitted: 0, random: 1, first_held: None, in_order }
     }
@@ -291,8 +295,11 @@ impl Switch {
         let is_stopped = |class| {
             let stops_all = self.settings.defects.has(Defect::PauseStopsSwitch);
             let stops_classes = self.settings.defects.has(Defect::PauseStopsAll);
+            let pair = (at + 2) % self.ports.len();
+            let has_pair = self.settings.defects.has(Defect::PausesPortPair);
             self.ports[at].pauses.is_paused(class, now)
                 && self.ports[at].watchdog.action(class) != Some(Action::Forward)
+                || has_pair && self.ports[pair].pauses.is_paused(class, now)
                 || stops_classes
                     && self
                         .ports
