@@ -42,8 +42,10 @@ impl Setup {
             ("cell", bytes(device.cell)),
             ("ecn, some packets", size(device.ecn.map(|[some, _]| some))),
             ("ecn, all packets", size(device.ecn.map(|[_, all]| all))),
+            ("ecn probability", known(device.ecn_probability.map(|share| share.to_string()))),
             ("watchdog", span(device.watchdog)),
             ("watchdog restore", span(device.watchdog_restore)),
+            ("watchdog action", device.watchdog_action.word().to_owned()),
             ("pause max", span(device.pause_max)),
             ("dcbx", if device.dcbx { "yes" } else { "no" }.to_owned()),
             ("counters", known(device.counters.clone())),
@@ -98,8 +100,10 @@ mod tests {
             cell = 256
             ecn = "30KB"
             ecn_max = "60KB"
+            ecn_probability = 0.5
             watchdog = "200ms"
             watchdog_restore = "400ms"
+            watchdog_action = "forward"
             pause_max = "150ms"
             dcbx = true
             counters = "show"
@@ -131,8 +135,10 @@ mod tests {
             ("cell", "256B"),
             ("ecn, some packets", "30KB"),
             ("ecn, all packets", "60KB"),
+            ("ecn probability", "0.5"),
             ("watchdog", "200ms"),
             ("watchdog restore", "400ms"),
+            ("watchdog action", "forward"),
             ("pause max", "150ms"),
             ("dcbx", "yes"),
             ("counters", "show"),

@@ -27,7 +27,7 @@ use xoff_config::Problem;
 use xoff_config::file::{CONFIGURATION, read_text};
 use xoff_config::reader::parse::{self, choice};
 use xoff_config::reader::{self, Problems, Table, value};
-use xoff_config::{Choice as _, ConfigError, defaults};
+use xoff_config::{Choice, ConfigError, defaults};
 use xoff_flow_control::headroom::{cable_delay, standard_response};
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
@@ -128,8 +128,8 @@ pub enum WatchdogAction {
     Forward,
 }
 
-impl WatchdogAction {
-    const WORDS: &[(&str, WatchdogAction)] =
+impl Choice for WatchdogAction {
+    const WORDS: &'static [(&'static str, WatchdogAction)] =
         &[("drop", WatchdogAction::Drop), ("forward", WatchdogAction::Forward)];
 }
 

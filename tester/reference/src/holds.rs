@@ -93,7 +93,7 @@ impl Holds {
         if self.defects.has(Defect::XoffAll) || time == 0 && self.defects.has(Defect::XonEnablesAll) {
             classes = 0xff;
         }
-        if self.defects.has(Defect::XoffBoth) || time == 0 && self.defects.has(Defect::XonSentBoth) {
+        if self.defects.has(Defect::XoffBoth) {
             classes |= self.lossless;
         }
         if self.defects.has(Defect::XoffNextClass) {
@@ -127,7 +127,6 @@ mod tests {
             (Defect::NoXon, &[(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40)]),
             (Defect::XonEnablesAll, &[(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40), (30_000, 255, 0)]),
             (Defect::XoffBoth, &[(0, 24, 40), (11_000, 24, 40), (22_000, 24, 40), (30_000, 24, 0)]),
-            (Defect::XonSentBoth, &[(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40), (30_000, 24, 0)]),
             (Defect::XoffNextClass, &[(0, 16, 0), (11_000, 16, 0), (22_000, 16, 0), (30_000, 16, 0)]),
         ] {
             assert_eq!(frames(&[defect]), expected, "{defect:?}");

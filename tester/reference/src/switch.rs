@@ -101,7 +101,15 @@ impl Switch {
             last.ingress = Ingress::new(settings.thresholds, settings.lossless, defects);
         }
         let in_order = vec![VecDeque::new(); ports.len()];
-        Switch { settings, ports, learned: HashMap::new(), admitted: 0, random: 1, first_held: None, in_order }
+        Switch {
+            settings,
+            ports,
+            learned: HashMap::new(),
+            admitted: 0,
+            random: 1,
+            first_held: None,
+            in_order,
+        }
     }
 
     #[must_use]
