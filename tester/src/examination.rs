@@ -294,7 +294,7 @@ mod tests {
             ("counters.frames", counters, "a b", None),
             ("isolation.floods", "", "a b", Some("needs 3 test ports, and the setup file has 2")),
             ("isolation.floods", "", "a b c", None),
-            ("losslessness.two-classes", "lossless = [3]", "a b", Some("one lossless class only")),
+            ("losslessness.two-classes", "lossless = [3]", "a b c", Some("one lossless class only")),
             ("receive.timers", "lossless = [3]", "a b", None),
             ("map.pcp", "", "a b", Some("does not depend on the PCP")),
             ("watchdog.detection", "", "a b", Some("no `watchdog`")),
