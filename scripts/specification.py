@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Joins the promises of SPECIFICATION.md with the tests that prove them.
 
-A comment `#[test] // proves: ID, ID` names the promises of a test. A line `// Tests for sections of SPECIFICATION.md: ID`
+A comment `#[test] // proves: ID, ID` names the promises of a test. A line `// Tests for SPECIFICATION.md: ID`
 names those of all other tests of its file.
 
 With --write it writes docs/evidence.md. Without, it checks that the page is current, builds all tests, and checks that the test
@@ -22,7 +22,7 @@ EVIDENCE = ROOT / "docs/evidence.md"
 WORKSPACES = (ROOT, ROOT / "xdp/peer")
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
-OF_FILE = re.compile(r"^ *// Tests for sections of SPECIFICATION\.md: (.*)$", re.MULTILINE)
+OF_FILE = re.compile(r"^ *// Tests for SPECIFICATION\.md: (.*)$", re.MULTILINE)
 TEST = re.compile(r"^ *#\[test\](?: // proves: ([^;\n]*).*|.*)?\n(?:.*\n)*? *fn (\w+)", re.MULTILINE)
 HEAD = """\
 # Evidence
@@ -34,7 +34,7 @@ page from the comments in the sources of the tests (CONTRIBUTING.md shows their 
 
 def annotations():
     """Yields the file, the name and the promises of each annotated test."""
-    command = ["git", "grep", "--untracked", "-lE", "// proves: |// Tests for sections", "--", "*.rs"]
+    command = ["git", "grep", "--untracked", "-lE", "// proves: |// Tests for SPECIFICATION", "--", "*.rs"]
     files = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for file in sorted(files.splitlines()):
         text = (ROOT / file).read_text()
@@ -42,7 +42,7 @@ def annotations():
             sys.exit(f"{file}: write `#[test] // proves: ID` in one line")
         of_file = OF_FILE.findall(text)
         if len(of_file) > 1:
-            sys.exit(f"{file}: only one line `// Tests for sections of SPECIFICATION.md: ID` may stand in a file")
+            sys.exit(f"{file}: only one line `// Tests for SPECIFICATION.md: ID` may stand in a file")
         for ids, test in TEST.findall(text):
             if ids or of_file:
                 yield PurePosixPath(file), test, (ids or of_file[0]).split(", ")

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: status
+// Tests for SPECIFICATION.md: status
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -96,7 +96,7 @@ fn is_device(_: &std::fs::Metadata) -> bool {
     false
 }
 
-// Tests for sections of SPECIFICATION.md: configuration
+// Tests for SPECIFICATION.md: configuration
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

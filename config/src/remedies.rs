@@ -120,7 +120,7 @@ fn keep_one_class(port: &mut Port) {
     port.keys.lossless = key(kept);
 }
 
-// Tests for sections of SPECIFICATION.md: lab-file
+// Tests for SPECIFICATION.md: lab-file
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: memory
+// Tests for SPECIFICATION.md: memory
 
 use std::path::Path;
 

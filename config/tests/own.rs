@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: own-policy
+// Tests for SPECIFICATION.md: own-policy
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: configuration
+// Tests for SPECIFICATION.md: configuration
 
 use xoff_config::{Config, ConfigError, Machine, Problem};
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: configuration
+// Tests for SPECIFICATION.md: configuration
 
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;

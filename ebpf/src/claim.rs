@@ -241,7 +241,7 @@ fn page_of(ifindex: i32) -> u64 {
     u64::from(ifindex.cast_unsigned()) * PAGE as u64
 }
 
-// Tests for sections of SPECIFICATION.md: start-stop
+// Tests for SPECIFICATION.md: start-stop
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

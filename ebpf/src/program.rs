@@ -148,7 +148,7 @@ impl Program {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: devices
+// Tests for SPECIFICATION.md: devices
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

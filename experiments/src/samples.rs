@@ -128,7 +128,7 @@ fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: 
     load.of(from).iter().enumerate().filter_map(of).collect()
 }
 
-// Tests for sections of SPECIFICATION.md: experiments
+// Tests for SPECIFICATION.md: experiments
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -32,7 +32,7 @@ impl Plan {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: sim-fabrics
+// Tests for SPECIFICATION.md: sim-fabrics
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: experiment-parity
+// Tests for SPECIFICATION.md: experiment-parity
 
 use serde_json::Value;
 use xoff_experiments::Line;

@@ -204,7 +204,7 @@ impl Watchdog {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: watchdog
+// Tests for SPECIFICATION.md: watchdog
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: host-service
+// Tests for SPECIFICATION.md: host-service
 
 use std::process::Command;
 use std::thread;

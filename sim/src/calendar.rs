@@ -209,7 +209,7 @@ impl Soon {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: sim-timing
+// Tests for SPECIFICATION.md: sim-timing
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

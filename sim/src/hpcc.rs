@@ -286,7 +286,7 @@ fn describe(nodes: &Nodes, error: &EdgeError) -> String {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: sim-fabrics
+// Tests for SPECIFICATION.md: sim-fabrics
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;

@@ -75,7 +75,7 @@ fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
     sides.into_iter().flatten().collect()
 }
 
-// Tests for sections of SPECIFICATION.md: sim-timing
+// Tests for SPECIFICATION.md: sim-timing
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::{BitRate, PortId};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: sim-timing
+// Tests for SPECIFICATION.md: sim-timing
 
 use std::fmt::Write as _;
 

@@ -5,7 +5,7 @@
 //! frame. The station starts frames until the standard's last picosecond; the last frame has maximum length.
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: headroom
+// Tests for SPECIFICATION.md: headroom
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: sim-hosts
+// Tests for SPECIFICATION.md: sim-hosts
 
 use std::sync::Arc;
 

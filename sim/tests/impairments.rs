@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: sim-faults
+// Tests for SPECIFICATION.md: sim-faults
 
 use std::sync::{Arc, Mutex};
 

@@ -53,7 +53,7 @@ impl SpinWindow {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: workers
+// Tests for SPECIFICATION.md: workers
 #[cfg(test)]
 mod tests {
     use super::*;

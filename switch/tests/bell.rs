@@ -1,7 +1,7 @@
 //! Model check of `bell.rs` in every order that the memory model allows, with Loom's atomics.
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: workers
+// Tests for SPECIFICATION.md: workers
 
 use std::sync::Arc;
 

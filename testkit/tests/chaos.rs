@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: chaos
+// Tests for SPECIFICATION.md: chaos
 
 use std::ops::Range;
 

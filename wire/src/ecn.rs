@@ -50,7 +50,7 @@ pub fn mark(head: &mut [u8], header: &Header) -> bool {
     true
 }
 
-// Tests for sections of SPECIFICATION.md: ecn
+// Tests for SPECIFICATION.md: ecn
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

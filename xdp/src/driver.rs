@@ -103,7 +103,7 @@ impl FlowControl {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: frames
+// Tests for SPECIFICATION.md: frames
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -115,7 +115,7 @@ impl Losses {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: kernel-drops
+// Tests for SPECIFICATION.md: kernel-drops
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -64,7 +64,7 @@ fn render(report: &Report, events: u64) -> String {
     text
 }
 
-// Tests for sections of SPECIFICATION.md: chaos
+// Tests for SPECIFICATION.md: chaos
 #[cfg(test)]
 mod tests {
     use xoff_flow_control::drop_reason::DropReason;

@@ -40,7 +40,7 @@ pub fn manual(args: &ManualArgs) -> miette::Result<()> {
     write().map_err(|error| miette!("cannot write manual pages to {}: {error}", args.out.display()))
 }
 
-// Tests for sections of SPECIFICATION.md: integrations
+// Tests for SPECIFICATION.md: integrations
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: reload
+// Tests for SPECIFICATION.md: reload
 
 use std::sync::Arc;
 

@@ -162,7 +162,7 @@ impl MicroFlow {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: batches
+// Tests for SPECIFICATION.md: batches
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

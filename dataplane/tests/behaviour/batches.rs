@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: batches
+// Tests for SPECIFICATION.md: batches
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{

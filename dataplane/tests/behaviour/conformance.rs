@@ -2,7 +2,7 @@
 //!
 //! At 1 Gb/s, a frame of 1514 bytes takes 12,304 ns and a pause frame 672 ns. The cable delays both by 500 ns.
 
-// Tests for sections of SPECIFICATION.md: pause-timing
+// Tests for SPECIFICATION.md: pause-timing
 
 use xoff_flow_control::settings::FlowControl;
 use xoff_wire::mac_control::{MacControl, MacControlError, Pfc};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: own-policy
+// Tests for SPECIFICATION.md: own-policy
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: ecn
+// Tests for SPECIFICATION.md: ecn
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{EcnSettings, FlowControl, VlanSettings};

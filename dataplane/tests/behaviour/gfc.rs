@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: gfc
+// Tests for SPECIFICATION.md: gfc
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;

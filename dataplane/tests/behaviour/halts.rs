@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: pipeline
+// Tests for SPECIFICATION.md: pipeline
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, Memory, SharedMemory, WhenFull};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: scheduling
+// Tests for SPECIFICATION.md: scheduling
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: floods
+// Tests for SPECIFICATION.md: floods
 
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES, LOOP_MOVES_OF_ONE};
 use xoff_flow_control::drop_reason::DropReason;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lossless
+// Tests for SPECIFICATION.md: lossless
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};

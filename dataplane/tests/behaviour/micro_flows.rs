@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: batches
+// Tests for SPECIFICATION.md: batches
 
 use std::array;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: stalled-floods
+// Tests for SPECIFICATION.md: stalled-floods
 
 mod members;
 

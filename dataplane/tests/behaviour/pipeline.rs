@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: pipeline
+// Tests for SPECIFICATION.md: pipeline
 
 use std::num::NonZeroU32;
 

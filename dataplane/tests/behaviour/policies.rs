@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: shadows
+// Tests for SPECIFICATION.md: shadows
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: slow-path
+// Tests for SPECIFICATION.md: slow-path
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: routing
+// Tests for SPECIFICATION.md: routing
 
 mod addresses;
 mod hops;

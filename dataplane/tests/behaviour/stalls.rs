@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: pacing
+// Tests for SPECIFICATION.md: pacing
 
 use xoff_flow_control::headroom::Link;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: floods
+// Tests for SPECIFICATION.md: floods
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, StormLimit};

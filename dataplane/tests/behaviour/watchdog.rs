@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: watchdog
+// Tests for SPECIFICATION.md: watchdog
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};

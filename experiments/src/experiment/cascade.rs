@@ -276,7 +276,7 @@ fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     rows
 }
 
-// Tests for sections of SPECIFICATION.md: cascade
+// Tests for SPECIFICATION.md: cascade
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::CLASSES;

@@ -137,7 +137,7 @@ impl Verdict {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: experiments
+// Tests for SPECIFICATION.md: experiments
 #[cfg(test)]
 mod tests {
     use xoff_host::HostReport;

@@ -258,7 +258,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: experiments
+// Tests for SPECIFICATION.md: experiments
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;

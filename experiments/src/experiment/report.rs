@@ -372,7 +372,7 @@ pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>
     table.add_row(cells.into_iter().enumerate().map(cell));
 }
 
-// Tests for sections of SPECIFICATION.md: experiments
+// Tests for SPECIFICATION.md: experiments
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: experiments
+// Tests for SPECIFICATION.md: experiments
 
 use std::iter;
 

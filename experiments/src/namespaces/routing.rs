@@ -298,7 +298,7 @@ fn usable_interfaces(row: &Row) -> BTreeSet<&str> {
     usable.map(|via| via.interface.as_str()).collect()
 }
 
-// Tests for sections of SPECIFICATION.md: cascade
+// Tests for SPECIFICATION.md: cascade
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

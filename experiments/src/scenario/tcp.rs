@@ -107,7 +107,7 @@ pub(super) fn read(hosts: &Table<'_, '_>, is_chosen: bool, problems: &mut Proble
     Some(TcpHosts { classes, ack_class: hosts.ack_class.map(|key| key.value), settings })
 }
 
-// Tests for sections of SPECIFICATION.md: scenarios, tcp
+// Tests for SPECIFICATION.md: scenarios, tcp
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: scenarios
+// Tests for SPECIFICATION.md: scenarios
 
 mod faults;
 

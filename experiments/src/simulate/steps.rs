@@ -61,7 +61,7 @@ pub fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-// Tests for sections of SPECIFICATION.md: sim-results
+// Tests for SPECIFICATION.md: sim-results
 #[cfg(test)]
 mod tests {
     use super::*;

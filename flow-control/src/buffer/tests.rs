@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: shared-memory
+// Tests for SPECIFICATION.md: shared-memory
 
 use super::*;
 use crate::settings::{Accounting, ClassSettings, FdbSettings, HashSeed, LossyPool, SharedMemory, WhenFull};

@@ -101,7 +101,7 @@ impl Response {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: peer-faults
+// Tests for SPECIFICATION.md: peer-faults
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

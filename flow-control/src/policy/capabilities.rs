@@ -60,7 +60,7 @@ impl Capabilities {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: own-policy
+// Tests for SPECIFICATION.md: own-policy
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::RateStep;

@@ -200,7 +200,7 @@ impl Receiver {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

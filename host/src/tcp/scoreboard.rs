@@ -186,7 +186,7 @@ impl Scoreboard {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

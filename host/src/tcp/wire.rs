@@ -254,7 +254,7 @@ fn segment_at(sequence: u32, mss: u32, near: u32) -> u32 {
     u32::try_from(i64::from(near) + segments).unwrap_or(0)
 }
 
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: lab-file
+// Tests for SPECIFICATION.md: lab-file
 
 use std::fs;
 use std::path::PathBuf;

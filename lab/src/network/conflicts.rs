@@ -205,7 +205,7 @@ fn route_of(message: &RouteMessage, devices: &BTreeMap<u32, String>) -> Option<R
     is_used.then(|| Route { to: (to, header.destination_prefix_length), device: device.to_owned() })
 }
 
-// Tests for sections of SPECIFICATION.md: lab-lifecycle
+// Tests for SPECIFICATION.md: lab-lifecycle
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

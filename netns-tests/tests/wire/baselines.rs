@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lossless
+// Tests for SPECIFICATION.md: lossless
 
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: recording
+// Tests for SPECIFICATION.md: recording
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: capture
+// Tests for SPECIFICATION.md: capture
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};

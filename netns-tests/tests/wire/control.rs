@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: status
+// Tests for SPECIFICATION.md: status
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: devices
+// Tests for SPECIFICATION.md: devices
 
 use std::process::{Child, Command};
 

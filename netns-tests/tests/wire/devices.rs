@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: own-stack
+// Tests for SPECIFICATION.md: own-stack
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: ecn
+// Tests for SPECIFICATION.md: ecn
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: host-service
+// Tests for SPECIFICATION.md: host-service
 
 use std::fs;
 use std::path::Path;

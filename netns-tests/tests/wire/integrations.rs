@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: integrations
+// Tests for SPECIFICATION.md: integrations
 
 use std::path::Path;
 use std::process::Command;

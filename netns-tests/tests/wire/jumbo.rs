@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: frames
+// Tests for SPECIFICATION.md: frames
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: kernel-drops
+// Tests for SPECIFICATION.md: kernel-drops
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lab-account
+// Tests for SPECIFICATION.md: lab-account
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

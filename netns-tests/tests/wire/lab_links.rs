@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lab-links
+// Tests for SPECIFICATION.md: lab-links
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lab-lifecycle
+// Tests for SPECIFICATION.md: lab-lifecycle
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: bridging
+// Tests for SPECIFICATION.md: bridging
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lldp
+// Tests for SPECIFICATION.md: lldp
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: log
+// Tests for SPECIFICATION.md: log
 
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: memory
+// Tests for SPECIFICATION.md: memory
 
 use std::process::Command;
 

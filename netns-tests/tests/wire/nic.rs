@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: host-pauses
+// Tests for SPECIFICATION.md: host-pauses
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: host-dcbx
+// Tests for SPECIFICATION.md: host-dcbx
 
 use nix::sys::signal::Signal;
 use xoff_netns_tests::nic::{Agent, Wire};

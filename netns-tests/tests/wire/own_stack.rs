@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: own-stack
+// Tests for SPECIFICATION.md: own-stack
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

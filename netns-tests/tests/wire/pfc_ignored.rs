@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: pause-modes
+// Tests for SPECIFICATION.md: pause-modes
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! The switch obeys PFC: host 1 sends, host 2 pauses. A frame may leave late after a pause, but never early.
 
-// Tests for sections of SPECIFICATION.md: pause-timing
+// Tests for SPECIFICATION.md: pause-timing
 
 use std::time::Duration;
 

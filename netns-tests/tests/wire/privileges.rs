@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: privileges
+// Tests for SPECIFICATION.md: privileges
 
 use std::collections::BTreeMap;
 use std::fs;

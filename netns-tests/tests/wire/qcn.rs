@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: qcn
+// Tests for SPECIFICATION.md: qcn
 
 use xoff_host::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};

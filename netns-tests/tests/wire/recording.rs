@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: recording
+// Tests for SPECIFICATION.md: recording
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

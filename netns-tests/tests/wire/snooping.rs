@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: snooping
+// Tests for SPECIFICATION.md: snooping
 
 use std::process::{Child, Command};
 

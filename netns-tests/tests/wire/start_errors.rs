@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: check
+// Tests for SPECIFICATION.md: check
 
 use std::fs;
 use std::net::TcpListener;

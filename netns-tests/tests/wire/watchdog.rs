@@ -1,7 +1,7 @@
 //! The watchdog against pause storms from `xoff traffic pause`. The longest pause at 100 Mb/s is 335 ms; detection takes
 //! longer.
 
-// Tests for sections of SPECIFICATION.md: watchdog
+// Tests for SPECIFICATION.md: watchdog
 
 use std::process::Child;
 

@@ -1,7 +1,7 @@
 //! Compares classification by a real kernel and by a switch: while all classes are stopped, each frame must join the queue of the class
 //! that the switch gives it.
 
-// Tests for sections of SPECIFICATION.md: host-pauses
+// Tests for SPECIFICATION.md: host-pauses
 
 use std::process::Command;
 

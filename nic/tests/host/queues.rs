@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: host-pauses
+// Tests for SPECIFICATION.md: host-pauses
 
 use xoff_nic::egress::{Egress, EgressSettings, Leaf};
 use xoff_xdp::PacketSender;

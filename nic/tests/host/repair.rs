@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: host-guard
+// Tests for SPECIFICATION.md: host-guard
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: recording
+// Tests for SPECIFICATION.md: recording
 
 use std::sync::mpsc;
 use std::time::Duration;

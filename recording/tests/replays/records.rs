@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: recording
+// Tests for SPECIFICATION.md: recording
 
 use xoff_recording::{Broken, Ending, Outcome, Passing, Record, Replay, Sink, frame_of, is_call};
 use xoff_wire::units::{Nanos, PortId};

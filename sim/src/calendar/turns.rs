@@ -134,7 +134,7 @@ impl Turns {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: sim-timing
+// Tests for SPECIFICATION.md: sim-timing
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

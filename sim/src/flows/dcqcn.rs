@@ -176,7 +176,7 @@ fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
 
-// Tests for sections of SPECIFICATION.md: sim-hosts
+// Tests for SPECIFICATION.md: sim-hosts
 #[cfg(test)]
 mod tests {
     use super::*;

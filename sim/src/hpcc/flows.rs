@@ -147,7 +147,7 @@ fn number<T: FromStr>(word: &str, wanted: &str) -> Result<T, String> {
     word.parse().map_err(|_| format!("{word:?} is not {wanted}"))
 }
 
-// Tests for sections of SPECIFICATION.md: sim-fabrics
+// Tests for SPECIFICATION.md: sim-fabrics
 #[cfg(test)]
 mod tests {
     use super::*;

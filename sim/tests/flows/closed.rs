@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: scenarios
+// Tests for SPECIFICATION.md: scenarios
 
 use xoff_sim::flows::{FlowFabric, FlowRecord, HostSettings};
 use xoff_sim::load::{Incast, IncastSettings, Listed, OnOff, Query, Replies, Sizes, Times};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: sim-hosts
+// Tests for SPECIFICATION.md: sim-hosts
 
 use std::collections::VecDeque;
 

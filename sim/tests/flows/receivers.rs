@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: sim-hosts
+// Tests for SPECIFICATION.md: sim-hosts
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::settings::EcnSettings;

@@ -1,5 +1,5 @@
 //! TCP over paths that reorder: the experiment `balance` with simulated hosts.
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 
 use std::sync::Arc;
 

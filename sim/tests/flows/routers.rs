@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: sim-fabrics
+// Tests for SPECIFICATION.md: sim-fabrics
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: sim-scheduled
+// Tests for SPECIFICATION.md: sim-scheduled
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 
 use xoff_flow_control::settings::{ClassSettings, EcnSettings};
 use xoff_host::tcp::{Algorithm, Detection, TcpSettings};

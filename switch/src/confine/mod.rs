@@ -135,7 +135,7 @@ impl Privileges {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: privileges
+// Tests for SPECIFICATION.md: privileges
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -198,7 +198,7 @@ pub(super) fn name_at(view: &SwitchView, port: PortId) -> Option<String> {
     group.map(|group| group.name.clone())
 }
 
-// Tests for sections of SPECIFICATION.md: lacp
+// Tests for SPECIFICATION.md: lacp
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -147,7 +147,7 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: log
+// Tests for SPECIFICATION.md: log
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

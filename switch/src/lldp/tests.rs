@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lldp
+// Tests for SPECIFICATION.md: lldp
 
 use xoff_flow_control::settings::{AutoPeer, ClassSettings, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, PfcState, algorithm, selector};

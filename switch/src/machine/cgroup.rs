@@ -91,7 +91,7 @@ fn left(level: &Path, (limit, used): (&str, &str)) -> Option<AvailableMemory> {
     Some(AvailableMemory { bytes: Bytes(left), cgroup_limit: Some(level.join(limit)) })
 }
 
-// Tests for sections of SPECIFICATION.md: check
+// Tests for SPECIFICATION.md: check
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Tests of snooping, with IGMP and with MLD. Port 0 leads to a querier, unless a test says otherwise.
 
-// Tests for sections of SPECIFICATION.md: snooping
+// Tests for SPECIFICATION.md: snooping
 
 use std::net::Ipv4Addr;
 

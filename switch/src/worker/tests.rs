@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: workers
+// Tests for SPECIFICATION.md: workers
 
 use std::sync::Arc;
 

@@ -151,7 +151,6 @@ pub(super) fn start_heartbeat(bench: &mut Bench) -> Result<(), Void> {
     bench.start_heartbeat(TO, FROM, class)
 }
 
-/// Returns the lowest lossy [`markable`] class; without one, the lowest lossless class.
 pub(super) fn free_class(bench: &Bench) -> Class {
     let lossless = bench.setup.device.lossless;
     markable(bench).iter().find(|class| !lossless.contains(*class)).unwrap_or_else(|| self::lossless(bench))

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lldp
+// Tests for SPECIFICATION.md: lldp
 
 use proptest::prelude::*;
 use xoff_explore::explore;

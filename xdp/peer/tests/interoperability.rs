@@ -6,7 +6,7 @@
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-// Tests for sections of SPECIFICATION.md: frames
+// Tests for SPECIFICATION.md: frames
 
 use std::fs;
 use std::process::Command;

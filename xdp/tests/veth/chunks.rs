@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: memory
+// Tests for SPECIFICATION.md: memory
 
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::FrameStore as _;

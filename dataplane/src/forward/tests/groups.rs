@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: groups
+// Tests for SPECIFICATION.md: groups
 
 use xoff_flow_control::settings::{GroupSettings, Member, Spread};
 

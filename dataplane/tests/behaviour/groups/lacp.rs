@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: lacp
+// Tests for SPECIFICATION.md: lacp
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: group-changes
+// Tests for SPECIFICATION.md: group-changes
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};

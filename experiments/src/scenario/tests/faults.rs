@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: scenarios
+// Tests for SPECIFICATION.md: scenarios
 
 use super::*;
 

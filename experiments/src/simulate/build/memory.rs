@@ -118,7 +118,7 @@ pub(super) fn flows<'scenario>(
     loads.map(|(load, imported)| Ok((load.name.as_str(), of(load, imported)?))).collect()
 }
 
-// Tests for sections of SPECIFICATION.md: scenarios
+// Tests for SPECIFICATION.md: scenarios
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

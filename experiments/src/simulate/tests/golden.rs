@@ -1,6 +1,6 @@
 //! Small scenarios whose result tables are compared byte by byte: a diff shows changed decisions.
 
-// Tests for sections of SPECIFICATION.md: sim-fabrics
+// Tests for SPECIFICATION.md: sim-fabrics
 
 use std::env;
 

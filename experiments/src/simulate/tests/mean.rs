@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: sim-results
+// Tests for SPECIFICATION.md: sim-results
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: capfc
+// Tests for SPECIFICATION.md: capfc
 
 use xoff_wire::units::ClassSet;
 

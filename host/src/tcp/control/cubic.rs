@@ -92,7 +92,7 @@ fn floor(window: f64) -> u32 {
     window as u32
 }
 
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

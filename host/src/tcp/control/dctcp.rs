@@ -53,7 +53,7 @@ impl Dctcp {
     }
 }
 
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

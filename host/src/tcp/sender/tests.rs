@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 
 mod linux;
 

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: http
+// Tests for SPECIFICATION.md: http
 
 use super::*;
 

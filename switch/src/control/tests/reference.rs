@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: monitoring
+// Tests for SPECIFICATION.md: monitoring
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: dcbx
+// Tests for SPECIFICATION.md: dcbx
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service};
 use xoff_wire::Header;

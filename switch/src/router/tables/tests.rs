@@ -1,4 +1,4 @@
-// Tests for sections of SPECIFICATION.md: route-mirror
+// Tests for SPECIFICATION.md: route-mirror
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -3,7 +3,7 @@
 //!
 //! `docs/simulation.md` (TCP) lists the intended differences from Linux.
 
-// Tests for sections of SPECIFICATION.md: tcp
+// Tests for SPECIFICATION.md: tcp
 
 use std::fmt::Write;
 
