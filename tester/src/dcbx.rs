@@ -129,7 +129,7 @@ mod tests {
         of.iter().map(|class| Class::ALL[*class]).collect()
     }
 
-    #[test]
+    #[test] // proves: conformance
     fn device_settings_follow_dcbx_unless_file_has_them() {
         let pfc = Tlv::Pfc(PfcState { classes: classes(&[2, 5]), ..PfcState::default() });
         let application = |class: usize, selector, protocol| {

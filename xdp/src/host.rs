@@ -42,7 +42,7 @@ pub fn driver(device: &str) -> io::Result<(Driver, Option<bool>)> {
     Ok((Driver(ethtool.driver().unwrap_or_default()), obeys_pause))
 }
 
-/// Returns the line rate that the driver reports; `None` without a link.
+/// Returns the line rate that the driver reports; `None` without a link, or if the driver reports none.
 pub fn speed(device: &str) -> io::Result<Option<BitRate>> {
     Ethtool::new(device)?.speed()
 }

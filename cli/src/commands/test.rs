@@ -21,8 +21,8 @@ use crate::cli::{self, EXIT_NOT_PROVED};
 /// Examine a switch or NIC that claims PFC (IEEE 802.1Qbb).
 ///
 /// Interfaces of this machine are connected to ports of the device. The tester sends, pauses, and judges the frames
-/// that arrive. Exits with 0 if all cases pass, with 1 if one fails, and with 3 if one has no verdict because the
-/// machine disturbed it.
+/// that arrive. Exits with 0 if all cases that were run pass, with 1 if one fails, with 2 if the examination cannot
+/// begin or ends early, and with 3 if a case has no verdict ("cannot tell") or none was run.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -56,7 +56,7 @@ struct NicArgs {
     /// Speed of the line [default: as reported by the NIC].
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     speed: Option<BitRate>,
-    /// Classes that obey PFC [default: 3].
+    /// Lossless classes: the NIC obeys and sends PFC for these only [default: 3].
     #[arg(long, value_name = "CLASSES", value_parser = values::classes)]
     lossless: Option<ClassSet>,
     /// Header field that gives the class of a frame.
@@ -85,7 +85,7 @@ struct CompareArgs {
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// Print the cases, with a file whether it permits each, and exit.
+    /// Print the cases and exit; with FILE also whether it permits each.
     #[arg(long)]
     list: bool,
     /// Run only cases that match PATTERN, such as receive.*

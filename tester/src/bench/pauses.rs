@@ -115,7 +115,7 @@ impl Bench {
             let max = self.setup.device.pause_max.unwrap_or(Nanos::NEVER);
             let stall = self.longest_stall(end.since(max));
             return Err(match until <= end || stall > Nanos(max.0 / 10) {
-                true => Void::Disturbed("the tester stalled until a pause ended by `pause_max`".to_owned()),
+                true => Void::Disturbed("the tester stalled, so that `pause_max` ended a pause".to_owned()),
                 false => self.too_long(),
             });
         }
@@ -216,7 +216,7 @@ mod tests {
         Bench::closed(Setup::of_nic("a", "b", speed, device))
     }
 
-    #[test]
+    #[test] // proves: conformance
     fn pause_longer_than_limit_voids_its_case() {
         let longest = Nanos::from_micros(33_553_920);
         for (max, is_sent) in [(longest, true), (Nanos(longest.0 - 1), false)] {
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[test] // proves: conformance
     fn held_pause_ends_at_its_limit() {
         let mut bench = bench(Nanos::from_secs(20));
         bench.hold(1, only(THREE), Nanos::from_secs(60));

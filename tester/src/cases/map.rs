@@ -178,7 +178,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
     }
     judgement.limits("code points with a wrong class", f64::from(wrong), "code points", (None, Some(0.0)));
     judgement.note(format!("judged classes (those that obey PFC): {}", list(&obeying)));
-    judgement.note("pauses cannot tell the other classes apart");
+    judgement.note("classes that ignore PFC cannot be distinguished");
     if !dscps.is_empty() && ipv6 == 0 {
         judgement.note("IPv6 was not examined: no packet arrived");
     }

@@ -68,7 +68,7 @@ fn time(bench: &Bench) -> Result<Nanos, Void> {
     bench.setup.device.watchdog.ok_or_else(missing)
 }
 
-/// Returns detection time, by default [`POLL`], and restoration time, by default the same.
+/// Returns detection time, by default [`POLL`], and restoration time, by default the detection time.
 pub(super) fn times(device: &DeviceSettings) -> [Nanos; 2] {
     let detection = device.watchdog.unwrap_or(POLL);
     [detection, device.watchdog_restore.unwrap_or(detection)]

@@ -33,7 +33,7 @@ enum Outcome {
 
 struct Fill {
     xoff: ClassSet,
-    /// Frames of one sender that the device kept or dropped, in bytes.
+    /// Bytes that the device kept or dropped of each sender, at least.
     bytes: u64,
     has_passed: bool,
 }

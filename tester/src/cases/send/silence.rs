@@ -2,11 +2,11 @@ use xoff_wire::units::{BitRate, ClassSet, Nanos};
 
 use super::congestion::Congestion;
 use crate::bench::{Bench, Flow, Void};
+use crate::cases::complete::{full_size, senders, share};
 use crate::cases::streams::{FROM, TO, lossless, markable, marked, paused_classes, start_heartbeat};
 use crate::judgement::Judgement;
 
 pub(super) const CONGESTED: Nanos = Nanos::from_millis(200);
-const LARGE: u32 = 1_500;
 const IDLE: Nanos = Nanos::from_millis(1_200);
 /// Rate of a short frame per 10 ms: stalls queue too few to reach a threshold.
 const FEW: u64 = 67_000;
@@ -29,17 +29,15 @@ pub(super) fn require_only(
 pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let lossy = marked(bench, ClassSet(!bench.setup.device.lossless.0))?;
     // The device may ignore pauses of a lossy class, so two ports send more than the line of port 2 carries.
-    let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).take(2).collect();
-    let share = bench.port(TO).speed().bits_per_second() * 3 / 4;
-    let size = bench.setup.device.mtu.min(LARGE) + 14;
+    let senders: Vec<usize> = senders(bench).take(2).collect();
     start_heartbeat(bench)?;
     bench.only_count(TO);
     let mut judgement = Judgement::new();
     for class in lossy {
         let mut streams = Vec::new();
         for from in &senders {
-            let rate = share.min(bench.port(*from).speed().bits_per_second());
-            let rate = BitRate::new(rate).expect("the rate is not zero");
+            let size = full_size(bench, *from);
+            let rate = share(bench, 150, 2, size).min(bench.port(*from).speed());
             streams.push(bench.stream(Flow::new(*from, TO, class).size(size).rate(rate))?);
         }
         bench.run_for(CONGESTED)?;

@@ -1,4 +1,4 @@
-use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
+use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use super::congestion::{Congestion, HOLD_MAX, LIMIT, SIZE, flow, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
@@ -42,16 +42,13 @@ pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let senders: Vec<usize> = senders(bench).collect();
-    let line = bench.port(TO).speed().bits_per_second();
-    let share = line * 3 / 2 / senders.len() as u64;
     let mut streams = Vec::new();
     start_heartbeat(bench)?;
     bench.only_count(TO);
     bench.hold(TO, [class].into_iter().collect(), HOLD_MAX);
     for &from in &senders {
-        let rate = share.min(bench.port(from).speed().bits_per_second());
-        let rate = BitRate::new(rate).expect("the rate is not zero");
         let size = full_size(bench, from);
+        let rate = share(bench, 150, senders.len(), size).min(bench.port(from).speed());
         streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
     }
     let is_paused = |bench: &Bench, port| xoffs(bench.controls(port), class).next().is_some();
