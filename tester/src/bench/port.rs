@@ -91,9 +91,9 @@ impl TestPort {
         mut note: impl FnMut(&mut Arrival, Option<Endpoints>, Nanos),
     ) {
         // Several ports may send more frames to this one than a round receives.
+        let earliest = self.polled;
         for _ in 0..ROUNDS_MAX {
-            let earliest = self.polled;
-            self.polled = now();
+            let begin = now();
             let is_more = self.line.receive(&mut self.frames);
             let polled = Moment { earliest, latest: now() };
             let mut frames = std::mem::take(&mut self.frames);
@@ -105,6 +105,7 @@ impl TestPort {
             }
             self.frames = frames;
             if !is_more {
+                self.polled = begin;
                 break;
             }
         }

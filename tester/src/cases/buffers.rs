@@ -95,9 +95,13 @@ impl Filling {
         bench.react(from, Reaction::Ignore);
         let stream = bench.stream(Flow::new(from, to, class).size(size).rate(rate))?;
         let paused = |bench: &Bench| bench.controls(from)[earlier..].iter().any(|frame| frame.is_xoff(class));
-        let is_paused = bench.run_until(FILL_MAX, paused)?;
+        let is_paused = bench.run_until(FILL_MAX, paused);
         let sent = bench.sent(stream);
         bench.stop(stream);
+        if is_paused.is_err() {
+            self.empty(bench, &[stream])?;
+        }
+        let is_paused = is_paused?;
         let gap = rate.time_of(Bytes::on_line(size));
         let late = bench.longest_stall(begin).after(bench.tolerance()).0 / gap.0.max(1) + 1;
         let is_early = bench.tally(stream).frames > 0;
@@ -224,10 +228,8 @@ struct Drained {
 }
 
 impl Filling {
-    fn drain_stepwise(&mut self, bench: &mut Bench) -> Result<Drained, Void> {
-        let Some(filled) = self.reach_xoff(bench)? else {
-            return Err(Void::NotPossible("the device sent no XOFF; see case buffers.xoff".into()));
-        };
+    fn drain_stepwise(&mut self, bench: &mut Bench) -> Result<Option<Drained>, Void> {
+        let Some(filled) = self.reach_xoff(bench)? else { return Ok(None) };
         let (class, to, stream) = (self.class, receiver(self.from), filled.stream);
         bench.run_for(Nanos::from_millis(2))?;
         let frame = counted(bench, self.size);
@@ -262,7 +264,7 @@ impl Filling {
                     .into(),
             ));
         }
-        Ok(Drained { stream, xoff: filled.bytes, before, after, points, has_resumed, has_drained })
+        Ok(Some(Drained { stream, xoff: filled.bytes, before, after, points, has_resumed, has_drained }))
     }
 }
 
@@ -272,8 +274,13 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut filling = Filling::new(bench, FROM, classes[0], SIZE);
     each_ingress(bench, &mut judgement, &classes, |bench, judgement, from, class| {
         (filling.from, filling.class) = (from, class);
-        let drained = undisturbed(bench, |bench| filling.drain_stepwise(bench))?;
-        judge_xon(bench, judgement, filling, drained);
+        match undisturbed(bench, |bench| filling.drain_stepwise(bench))? {
+            Some(drained) => judge_xon(bench, judgement, filling, drained),
+            None => judgement.cannot_tell(format!(
+                "the device sent no XOFF of class {class} at port {}; see case buffers.xoff",
+                from + 1
+            )),
+        }
         Ok(())
     })?;
     Ok(judgement)

@@ -15,17 +15,20 @@ const SILENCE: Nanos = Nanos::from_millis(600);
 const FRAMES_MAX: u64 = 150_000;
 pub(super) const AROUND: u64 = 24;
 
-/// Waits until all frames of `streams` have arrived, or only heartbeat frames arrive for longer than a pause; at most [`DRAIN`].
+/// Waits until all frames of `streams` have arrived, or only heartbeat frames arrive for longer than a pause; at most [`DRAIN`] after the last one.
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
     let missing = |bench: &Bench| streams.iter().map(|stream| bench.outstanding(*stream)).sum::<u64>();
     let pause = Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 4 * 5);
     let silence = SILENCE.max(pause).max(Nanos(2 * response_limit(bench).0)).min(DRAIN);
-    let end = bench.now().after(DRAIN);
+    let mut end = bench.now().after(DRAIN);
     while bench.now() < end {
         let before = missing(bench);
         let is_complete = bench.run_until(silence, |bench| missing(bench) == 0)?;
         if is_complete || missing(bench) == before && bench.is_alive() {
             break;
+        }
+        if missing(bench) < before {
+            end = bench.now().after(DRAIN);
         }
     }
     Ok(())

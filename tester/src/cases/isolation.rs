@@ -56,7 +56,7 @@ fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     // Many frames of the victim's class would pause the victim.
     let is_same = victim.from == FROM && victim.classes.contains(&class);
     let count = if is_same { WAITING_OF_VICTIM } else { WAITING };
-    let waiting = bench.stream(Flow::new(FROM, TO, class).count(count))?;
+    let waiting = bench.stream(Flow::new(FROM, TO, class).size(200).count(count))?;
     bench.run_for(Nanos::from_millis(5))?;
     let before = bench.now();
     let count = victim.classes.len() as u64;

@@ -206,25 +206,27 @@ pub(super) struct Expected {
     pub stream: StreamId,
     pub sent: Moment,
     pub time: Nanos,
+    /// Line time of queued frames of other classes that resume at the same time.
+    pub queued: Nanos,
 }
 
 impl Expected {
     /// Runs until the class sends again, and judges the duration of its pause; `what` names the pause.
     pub(super) fn judge(self, bench: &mut Bench, judgement: &mut Judgement, what: &str) -> Result<(), Void> {
-        let Expected { class, stream, sent, time } = self;
+        let Expected { class, stream, sent, time, queued } = self;
         require_long_enough(bench, time)?;
         let reaction = response_limit(bench);
         let stopped = sent.latest.after(reaction);
         bench.run_until(time.after(PATIENCE), |bench| first_after(bench, stream, stopped).is_some())?;
         bench.run_for(AFTER)?;
-        let allowed = sent.latest.after(time).after(reaction);
+        let allowed = sent.latest.after(time).after(reaction).after(queued);
         let Some(first) = first_after(bench, stream, stopped) else {
             bench.require_heartbeat(allowed, bench.now())?;
             judgement.require_in_time(false, || format!("class {class} did not resume after {what}"));
             return Ok(());
         };
         let (least, most) = (first.when.at_least_since(sent), first.when.at_most_since(sent));
-        let latest = time.after(reaction).after(bench.tolerance());
+        let latest = time.after(reaction).after(bench.tolerance()).after(queued);
         if most >= time && least.after(reaction).after(bench.tolerance()) < time {
             return Err(Void::Disturbed(format!(
                 "the tester was late: class {class} resumed between {} and {} after {what}",

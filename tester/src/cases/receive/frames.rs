@@ -35,7 +35,7 @@ fn with_effect(bench: &mut Bench, what: &str, change: impl Fn(&mut Vec<u8>)) -> 
     change(&mut bytes);
     let sent = bench.send_now(TO, &bytes);
     let time = bench.pause_time(TO, SHORT);
-    Expected { class, stream, sent, time }.judge(bench, &mut judgement, what)?;
+    Expected { class, stream, sent, time, queued: Nanos::ZERO }.judge(bench, &mut judgement, what)?;
     Ok(judgement)
 }
 

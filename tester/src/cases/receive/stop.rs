@@ -110,7 +110,7 @@ fn resumes(
             "the tester was late: it sent XON in the second half of the pause".into(),
         ));
     }
-    require_resumed(bench, judgement, (class, stream), time, resumed)
+    require_resumed(bench, judgement, (class, stream), time, resumed, Nanos::ZERO)
 }
 
 /// Runs until a class paused for `time` sends again after the XON `resumed`, and judges the delay.
@@ -120,10 +120,11 @@ pub(super) fn require_resumed(
     (class, stream): (Class, StreamId),
     time: Nanos,
     resumed: Moment,
+    queued: Nanos,
 ) -> Result<(), Void> {
     bench.run_until(PATIENCE, |bench| first_after(bench, stream, resumed.latest).is_some())?;
     bench.run_for(AFTER)?;
-    let (limit, before) = (response_limit(bench), resumed.earliest);
+    let (limit, before) = (response_limit(bench).after(queued), resumed.earliest);
     let quiet =
         last_before(bench, stream, before).map_or(Nanos::NEVER, |last| before.since(last.when.latest));
     if quiet < Nanos(time.0 / 16) {
@@ -133,7 +134,7 @@ pub(super) fn require_resumed(
     let delay = first.map(|first| first.when.at_least_since(resumed));
     if delay.is_none_or(|delay| delay > limit) {
         let end = first.map_or(bench.now(), |first| Nanos(first.when.earliest.0 - bench.tolerance().0 / 2));
-        bench.require_heartbeat(resumed.latest.after(response_limit(bench)), end)?;
+        bench.require_heartbeat(resumed.latest.after(limit), end)?;
     }
     let name = format!("first frame of class {class} after the XON");
     judgement.time(&name, delay.unwrap_or(PATIENCE), (None, Some(limit)));
@@ -153,7 +154,7 @@ pub(super) fn expiry(bench: &mut Bench) -> Result<Judgement, Void> {
     for quanta in [QUANTA_MAX, QUANTA_MAX / 3 - 100] {
         let sent = bench.pause(TO, &[(class, quanta)]);
         let time = bench.pause_time(TO, quanta);
-        let expected = Expected { class, stream, sent, time };
+        let expected = Expected { class, stream, sent, time, queued: Nanos::ZERO };
         expected.judge(bench, &mut judgement, &format!("an XOFF of {quanta} quanta"))?;
     }
     Ok(judgement)

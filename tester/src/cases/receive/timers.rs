@@ -22,7 +22,7 @@ fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Voi
         ));
     }
     let mut judgement = Judgement::new();
-    let expected = Expected { class, stream, sent, time: bench.pause_time(TO, second) };
+    let expected = Expected { class, stream, sent, time: bench.pause_time(TO, second), queued: Nanos::ZERO };
     let what = format!("an XOFF of {second} quanta that follows one of {first}");
     expected.judge(bench, &mut judgement, &what)?;
     Ok(judgement)
@@ -62,7 +62,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
             micros(Nanos(time.0 / 2))
         )
     });
-    let expected = Expected { class, stream, sent: last, time };
+    let expected = Expected { class, stream, sent: last, time, queued: Nanos::ZERO };
     expected.judge(bench, &mut judgement, "the last refresh")?;
     Ok(judgement)
 }
@@ -89,12 +89,22 @@ fn set_by_one_frame(bench: &mut Bench, judgement: &mut Judgement, streams: &Stre
     let sent = bench.pause(TO, &all);
     order.sort_by_key(|(_, quanta)| *quanta);
     for (class, quanta) in order {
-        let expected =
-            Expected { class, stream: streams.stream(class), sent, time: bench.pause_time(TO, quanta) };
+        let expected = Expected {
+            class,
+            stream: streams.stream(class),
+            sent,
+            time: bench.pause_time(TO, quanta),
+            queued: Nanos::ZERO,
+        };
         let what = format!("{quanta} quanta, in a frame with other times for other classes");
         expected.judge(bench, judgement, &what)?;
     }
     Ok(())
+}
+
+/// Returns the line time of frames queued in a pause: all streams together fill at most a sixth of the line.
+fn drain_time(pause: Nanos) -> Nanos {
+    Nanos(pause.0 / 5)
 }
 
 /// Pauses one class, and all other classes in the second half of its pause, for a shorter time.
@@ -111,9 +121,10 @@ fn set_by_two_frames(bench: &mut Bench, judgement: &mut Judgement, streams: &Str
     }
     for &(class, stream) in &streams.of[1..] {
         let what = format!("an XOFF of {SHORT} quanta in a pause of class {first}");
-        Expected { class, stream, sent, time: short }.judge(bench, judgement, &what)?;
+        Expected { class, stream, sent, time: short, queued: drain_time(short) }
+            .judge(bench, judgement, &what)?;
     }
-    let expected = Expected { class: first, stream, sent: before, time };
+    let expected = Expected { class: first, stream, sent: before, time, queued: Nanos::ZERO };
     expected.judge(bench, judgement, "an XOFF, followed by XOFF for all other classes")
 }
 
@@ -143,9 +154,9 @@ pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
     }
     let mut judgement = Judgement::new();
     for of in &streams.of[1..] {
-        require_resumed(bench, &mut judgement, *of, time, xon)?;
+        require_resumed(bench, &mut judgement, *of, time, xon, drain_time(xon.at_most_since(sent)))?;
     }
-    let expected = Expected { class, stream, sent, time };
+    let expected = Expected { class, stream, sent, time, queued: Nanos::ZERO };
     expected.judge(bench, &mut judgement, "an XOFF, followed by XON for all other classes")?;
     Ok(judgement)
 }

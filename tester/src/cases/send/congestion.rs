@@ -9,7 +9,7 @@ use crate::cases::streams::{FROM, TO, require_held, start_heartbeat};
 use crate::judgement::Judgement;
 
 pub(super) const LIMIT: Nanos = Nanos::from_secs(3);
-pub(super) const HOLD_MAX: Nanos = Nanos::from_secs(5);
+pub(super) const HOLD_MAX: Nanos = Nanos::from_secs(8);
 const FLOOD_MAX: Nanos = Nanos::from_millis(300);
 pub(super) const SIZE: u32 = 1_000;
 const QUIET: Nanos = Nanos::from_millis(50);

@@ -123,7 +123,7 @@ fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
     let (socket, rate) = (bench.host_socket(FROM)?, silence::slow(bench));
     bench.read_host_socket();
     for class in markable(bench).iter() {
-        bench.stream(Flow::new(TO, FROM, class).rate(rate).to_socket(socket))?;
+        bench.stream(Flow::new(TO, FROM, class).size(SMALL).rate(rate).to_socket(socket))?;
     }
     bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();

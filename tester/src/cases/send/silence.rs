@@ -81,15 +81,15 @@ pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
 /// Returns a rate at which streams of all classes congest no port.
 pub(super) fn slow(bench: &Bench) -> BitRate {
     let line = bench.port(FROM).speed().min(bench.port(TO).speed()).bits_per_second();
-    BitRate::new((line / 20).clamp(1, 2_000_000)).expect("the rate is not zero")
+    BitRate::new((line / 20).clamp(1, 200_000)).expect("the rate is not zero")
 }
 
 pub(super) fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
     let slow = slow(bench);
     start_heartbeat(bench)?;
     for class in markable(bench).iter() {
-        bench.stream(Flow::new(FROM, TO, class).rate(slow))?;
-        bench.stream(Flow::new(TO, FROM, class).rate(slow))?;
+        bench.stream(Flow::new(FROM, TO, class).size(60).rate(slow))?;
+        bench.stream(Flow::new(TO, FROM, class).size(60).rate(slow))?;
     }
     bench.run_for(IDLE)?;
     let mut judgement = Judgement::new();

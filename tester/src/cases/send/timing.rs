@@ -121,6 +121,7 @@ fn refreshes(bench: &Bench, judgement: &mut Judgement, congestion: &Congestion) 
     let frames: Vec<_> = congestion
         .controls(bench)
         .iter()
+        .skip_while(|frame| !frame.is_xoff(class))
         .filter_map(|frame| Some((frame.when, speed.time_of_quanta(frame.time(class)?))))
         .collect();
     let gap = |index: usize| match frames.get(index + 1) {
