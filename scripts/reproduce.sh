@@ -393,7 +393,7 @@ capfc_cell() {
     local name=$1 other
     shift
     if other=$(capfc_needless "$name"); then
-        printf '\n`%s` is as `%s`.\n' "$name" "$other"
+        printf '\n%s\n' "\`$name\` is as \`$other\`."
         return
     fi
     if [[ ! -e $out/$name/summary.txt ]]; then
