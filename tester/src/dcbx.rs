@@ -77,8 +77,8 @@ pub(crate) fn adopt(bench: &mut Bench, tell: &mut dyn FnMut(&str)) -> Result<(),
     let (mut seen, mut last) = (0, None);
     bench.run_until(WAIT, |bench| {
         let frames = bench.others(PORT);
-        let new = frames[seen..].iter().filter_map(|frame| read(&frame.bytes));
-        last = new.last().or(last.take());
+        let mut new = frames[seen..].iter().filter_map(|frame| read(&frame.bytes));
+        last = new.next_back().or(last.take());
         seen = frames.len();
         last.as_ref().is_some_and(Announced::has_classes)
     })?;

@@ -133,7 +133,7 @@ impl Red {
     fn figure(&self, samples: &[(u64, bool)]) -> Figure {
         let longest = samples.iter().map(|it| it.0).max().unwrap_or_default();
         let width = longest / BINS as u64 + 1;
-        let mut bins = vec![(0_u32, 0_u32); BINS];
+        let mut bins = [(0_u32, 0_u32); BINS];
         for (length, is_marked) in samples {
             let bin = &mut bins[usize::try_from(length / width).unwrap_or(0).min(BINS - 1)];
             *bin = (bin.0 + u32::from(*is_marked), bin.1 + 1);
