@@ -26,7 +26,8 @@ MTU = 8996
 XOFF, XON, HEADROOM, ECN = 200_000, 100_000, 1_000_000, 100_000
 INDEX = """# Reports of `xoff test`
 
-`scripts/tester_devices.py` examined these devices in namespaces at 100 Mb/s; for `guest-*`, `scripts/test-guests.sh tester` examined guests at 10 Mb/s.
+`scripts/tester_devices.py` examined these devices in namespaces at 100 Mb/s.
+For `guest-*`, `scripts/test-guests.sh tester` examined guests at 10 Mb/s.
 Each report begins with the expectation; the numbers are cases by verdict.
 
 | report | expected | pass | fail | cannot tell | not run |

@@ -12,13 +12,6 @@ use crate::setup::DeviceSettings;
 const WAIT: Nanos = Nanos::from_secs(32);
 const PORT: usize = 0;
 
-/// Settings that DCBX determines; always the lossless classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FromDcbx {
-    pub obeys: bool,
-    pub dscp_map: bool,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 struct Announced {
     lossless: Option<ClassSet>,
@@ -74,12 +67,12 @@ pub(crate) fn adopt(bench: &mut Bench, tell: &mut dyn FnMut(&str)) -> Result<(),
     tell(&format!(
         "waiting up to {seconds} s for an LLDP frame of the device at {interface}, for its lossless classes"
     ));
-    let (mut seen, mut last) = (0, None);
+    let (mut count, mut last) = (0, None);
     bench.run_until(WAIT, |bench| {
         let frames = bench.others(PORT);
-        let mut new = frames[seen..].iter().filter_map(|frame| read(&frame.bytes));
+        let mut new = frames[count..].iter().filter_map(|frame| read(&frame.bytes));
         last = new.next_back().or(last.take());
-        seen = frames.len();
+        count = frames.len();
         last.as_ref().is_some_and(Announced::has_classes)
     })?;
     let fault = match last {

@@ -32,8 +32,6 @@ use xoff_flow_control::headroom::{cable_delay, standard_response};
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
-use crate::dcbx::FromDcbx;
-
 pub const PORTS_MAX: usize = 16;
 const MTU_MAX: u32 = 9216;
 const SOAK: Nanos = Nanos::from_secs(3);
@@ -120,6 +118,13 @@ pub struct DeviceSettings {
     pub from_dcbx: Option<FromDcbx>,
     pub response_allowance: Nanos,
     pub counters: Option<String>,
+}
+
+/// Settings that DCBX determines; always the lossless classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromDcbx {
+    pub obeys: bool,
+    pub dscp_map: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -422,7 +422,7 @@ def counted(switch, rates, times):
 def known(document):
     """Returns the labels of each metric of a switch, by the reference."""
     text, _, _ = document.read_text(encoding="utf-8").partition("\n## Metrics of an agent\n")
-    rows = re.findall(r"^\| `(\w+)` \| \w+ \| [^|]*\| ([^|]*) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)`(?: \(\w+\))? \| ([^|]*) \|", text, re.MULTILINE)
     return {name: set(labels.split(", ")) - {""} for name, labels in rows}
 
 

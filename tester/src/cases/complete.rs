@@ -15,7 +15,8 @@ const SILENCE: Nanos = Nanos::from_millis(600);
 const FRAMES_MAX: u64 = 150_000;
 pub(super) const AROUND: u64 = 24;
 
-/// Waits until all frames of `streams` have arrived, or only heartbeat frames arrive for longer than a pause; at most [`DRAIN`] after the last one.
+/// Waits until all frames of `streams` have arrived, or only heartbeat frames arrive for longer than a pause; at most [`DRAIN`] after the
+/// last one.
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
     let missing = |bench: &Bench| streams.iter().map(|stream| bench.outstanding(*stream)).sum::<u64>();
     let pause = Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 4 * 5);

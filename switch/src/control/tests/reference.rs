@@ -26,10 +26,10 @@ const METRICS: &str = "\
 
 A switch serves these metrics at `/metrics`. Every sample has the label `switch`, the name of the switch. A metric that is true or
 false has the value 1 or 0. The name of a counter ends in `_total`; others are gauges, unless a type is given. Units are part of the
-name, before `_total`; drops are frames. Some metrics exist only if the switch uses the feature: congestion points (`xoff_qcn_*`), peers that
-understand flow lists (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow policies (`xoff_shadow_*`), a pipeline that stops when full
-(`xoff_pipeline_halt*`), a router (`xoff_router_*`), groups with LACP (`xoff_lacp_*`), snooping (`xoff_multicast_*`), a custom policy
-(`xoff_policy_intents_refused_total`, `xoff_shadow_intents_refused_total`).
+name, before `_total`; drops are frames. Some metrics exist only if the switch uses the feature: congestion points (`xoff_qcn_*`),
+peers that understand flow lists (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow policies (`xoff_shadow_*`), a pipeline that
+stops when full (`xoff_pipeline_halt*`), a router (`xoff_router_*`), groups with LACP (`xoff_lacp_*`), snooping (`xoff_multicast_*`),
+a custom policy (`xoff_policy_intents_refused_total`, `xoff_shadow_intents_refused_total`).
 
 ";
 

@@ -74,7 +74,8 @@ pub(super) fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judg
         };
         table.push((mark, class, outcome));
     }
-    let is_suspect = |(_, class, outcome): &(Mark, Class, Outcome)| matches!(outcome, Outcome::Xoff(xoff) if !xoff.is_empty() && !xoff.contains(*class));
+    let is_foreign = |xoff: &ClassSet, class: Class| !xoff.is_empty() && !xoff.contains(class);
+    let is_suspect = |(_, class, outcome): &(Mark, Class, Outcome)| matches!(outcome, Outcome::Xoff(xoff) if is_foreign(xoff, *class));
     let unasked = if table.iter().any(is_suspect) { without_frames(bench)? } else { ClassSet::NONE };
     table.sort_by_key(|row| codes.iter().position(|code| code.0 == row.0));
     Ok(judge(&table, lossless, unasked))
