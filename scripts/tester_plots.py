@@ -14,7 +14,7 @@ import tempfile
 import tester_defects
 
 RATE, SEARCH = "Rate of each class at port 2", "Search for the headroom"
-QUEUE = "Queue while port 2 drains it step by step"
+QUEUE = "Queue of port 1 while its receiver drains it step by step"
 # File, case, title of the plot, and defect.
 PLOTS = [
     ("expiry", "receive.expiry", RATE, None),
