@@ -8,17 +8,19 @@ use xoff_wire::units::{Class, ClassSet, Nanos};
 use crate::bench::{Bench, Void};
 use crate::setup::DeviceSettings;
 
-/// Longer than the interval of LLDP frames (30 s, 802.1AB 9.2.5.7).
-const WAIT: Nanos = Nanos::from_secs(32);
+/// Maximum wait for an LLDP frame: the interval (30 s, 802.1AB 9.2.5.7) plus a reserve.
+pub(crate) const WAIT: Nanos = Nanos::from_secs(32);
 const PORT: usize = 0;
 
 #[derive(Clone, Debug, PartialEq)]
-struct Announced {
-    lossless: Option<ClassSet>,
-    dscp_classes: Vec<(u16, Class)>,
+pub(crate) struct Announced {
+    /// Classes with PFC; `None` if the frame has no PFC TLV.
+    pub classes: Option<ClassSet>,
+    /// DSCPs of the application TLV, with their classes.
+    pub dscps: Vec<(u16, Class)>,
 }
 
-fn read(frame: &[u8]) -> Option<Announced> {
+pub(crate) fn read(frame: &[u8]) -> Option<Announced> {
     Header::parse(frame).ok().filter(lldp::is_lldp)?;
     let unit = Lldpdu::parse(frame.get(14..)?).ok()?;
     let (mut pfc, mut cee, mut applications) = (None, None, Vec::<Application>::new());
@@ -32,24 +34,24 @@ fn read(frame: &[u8]) -> Option<Announced> {
     }
     let of_dscp = applications.iter().filter(|application| application.selector == selector::DSCP);
     Some(Announced {
-        lossless: pfc.or(cee).map(|state| state.classes),
-        dscp_classes: of_dscp.map(|application| (application.protocol, application.class)).collect(),
+        classes: pfc.or(cee).map(|state| state.classes),
+        dscps: of_dscp.map(|application| (application.protocol, application.class)).collect(),
     })
 }
 
 impl Announced {
     fn has_classes(&self) -> bool {
-        self.lossless.is_some_and(|classes| !classes.is_empty())
+        self.classes.is_some_and(|classes| !classes.is_empty())
     }
 
     fn apply(&self, device: &mut DeviceSettings) {
-        let (Some(mut from), Some(lossless)) = (device.from_dcbx, self.lossless) else { return };
+        let (Some(mut from), Some(lossless)) = (device.from_dcbx, self.classes) else { return };
         device.lossless = lossless;
         if from.obeys {
             device.obeys = lossless;
         }
-        from.dscp_map &= !self.dscp_classes.is_empty();
-        for (dscp, class) in self.dscp_classes.iter().filter(|_| from.dscp_map) {
+        from.dscp_map &= !self.dscps.is_empty();
+        for (dscp, class) in self.dscps.iter().filter(|_| from.dscp_map) {
             if let Some(of) = device.dscp_to_class.get_mut(usize::from(*dscp)) {
                 *of = *class;
             }
@@ -81,7 +83,7 @@ pub(crate) fn adopt(bench: &mut Bench, tell: &mut dyn FnMut(&str)) -> Result<(),
             tell(&format!("lossless classes from DCBX: {:?}", bench.setup.device.lossless));
             return Ok(());
         }
-        Some(Announced { lossless: Some(_), .. }) => "LLDP frames whose PFC TLV enables no class",
+        Some(Announced { classes: Some(_), .. }) => "LLDP frames whose PFC TLV enables no class",
         Some(_) => "LLDP frames without PFC TLV (DCBX)",
         None => "no LLDP frame",
     };
@@ -151,7 +153,7 @@ mod tests {
         let none = Tlv::Pfc(PfcState::default());
         for (frame, lossless) in [(frame(&[]), None), (frame(&[none]), Some(ClassSet::NONE))] {
             let announced = read(&frame).unwrap();
-            assert_eq!((announced.lossless, announced.has_classes()), (lossless, false));
+            assert_eq!((announced.classes, announced.has_classes()), (lossless, false));
         }
         assert_eq!(read(&[0; 60]), None);
     }
@@ -163,6 +165,6 @@ mod tests {
                 .concat();
         let tlv = [&[0x00, 0x1b, 0x21, 2][..], &features[..]].concat();
         let announced = read(&frame(&[Tlv::Other(127, &tlv)])).unwrap();
-        assert_eq!(announced.lossless, Some(classes(&[3, 4])));
+        assert_eq!(announced.classes, Some(classes(&[3, 4])));
     }
 }

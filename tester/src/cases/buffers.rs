@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Case;
 use super::complete::{drain, each_ingress, full_size, receiver, require_complete, share};
-use super::streams::{FROM, TO, first_after, lossless, marked, response_limit, start_heartbeat};
+use super::streams::{FROM, TO, first_after, lossless, marked, response_limit, settle_time, start_heartbeat};
 use crate::bench::{Bench, ControlFrame, Flow, Reaction, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::report::{Curve, Figure, Marker};
@@ -82,7 +82,7 @@ impl Filling {
     fn fill(&self, bench: &mut Bench) -> Result<Option<Threshold>, Void> {
         let &Filling { from, class, size, interval } = self;
         let to = receiver(from);
-        let response = response_limit(bench).max(Nanos::from_millis(3));
+        let response = settle_time(bench);
         bench.hold(to, [class].into_iter().collect(), Nanos(HOLD_MAX.0 * 2).after(response));
         bench.run_for(response)?;
         let begin = bench.now();

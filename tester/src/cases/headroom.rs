@@ -7,7 +7,7 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 use super::Case;
 use super::buffers::{Filling, counted};
 use super::complete::{share, tag_len};
-use super::streams::{FROM, TO, lossless, require_held, response_limit, start_heartbeat};
+use super::streams::{FROM, TO, lossless, require_held, settle_time, start_heartbeat, two_lossless};
 use crate::bench::{Bench, Flow, Reaction, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::report::{Curve, Figure, Marker};
@@ -46,7 +46,7 @@ const QUIET: Nanos = Nanos::from_millis(30);
 /// Fills the device with `count` frames of each class while port 2 pauses these classes. Returns the number of lost frames.
 pub(super) fn overfill(bench: &mut Bench, classes: &[Class], size: u32, count: u64) -> Result<u64, Void> {
     bench.only_count(TO);
-    let settle = response_limit(bench).max(Nanos::from_millis(3));
+    let settle = settle_time(bench);
     let begin = bench.now();
     bench.hold(TO, classes.iter().copied().collect(), HOLD_MAX.after(Nanos(2 * settle.0)));
     bench.run_for(settle)?;
@@ -188,10 +188,7 @@ fn search(bench: &mut Bench, size: u32, xoff: Option<Bytes>, needed: Bytes) -> R
 }
 
 fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
-    let classes: Vec<Class> = bench.setup.device.lossless.iter().take(2).collect();
-    if classes.len() < 2 {
-        return Err(Void::NotPossible("the device has one lossless class only".into()));
-    }
+    let classes = two_lossless(bench)?;
     let device = &bench.setup.device;
     let (Some(xoff), headroom) = (device.xoff, device.headroom.unwrap_or(required(bench).total())) else {
         return Err(Void::NotPossible("the case needs `xoff` in [device] of the setup file".into()));

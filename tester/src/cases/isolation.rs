@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 use super::Case;
 use super::complete::{drain, full_size, require_complete, share};
 use super::streams::{
-    BEFORE, FROM, PATIENCE, TO, lossless, markable, require_held, response_limit, start_heartbeat,
+    BEFORE, FROM, PATIENCE, TO, lossless, others, require_held, response_limit, settle_time, start_heartbeat,
 };
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
@@ -49,7 +49,7 @@ struct Victim {
 fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;
-    let response = response_limit(bench).max(Nanos::from_millis(3));
+    let response = settle_time(bench);
     let held = bench.now();
     bench.hold(TO, [class].into_iter().collect(), HOLD.after(response));
     bench.run_for(response)?;
@@ -124,10 +124,7 @@ fn other_port(bench: &mut Bench) -> Result<Judgement, Void> {
 
 fn other_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    let classes: Vec<Class> = markable(bench).iter().filter(|other| *other != class).collect();
-    if classes.is_empty() {
-        return Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into()));
-    }
+    let classes = others(bench, class)?;
     let victim = Victim { from: FROM, to: TO, classes };
     let mut judgement = passes(bench, &victim)?;
     keep_rate(bench, &mut judgement, class, &victim.classes)?;

@@ -1,10 +1,7 @@
 //! Group `lldp`: does the device announce its PFC settings by DCBX (IEEE 802.1Qaz, or its predecessor CEE), and correctly at each port?
 
 use xoff_flow_control::settings::Trust;
-use xoff_wire::dcbx::{Application, selector};
-use xoff_wire::lldp::{Lldpdu, Tlv};
 use xoff_wire::units::{Bytes, Class, ClassSet, Nanos};
-use xoff_wire::{Header, lldp};
 
 use super::complete::drain;
 use super::streams::{
@@ -12,6 +9,7 @@ use super::streams::{
 };
 use super::{Case, Run};
 use crate::bench::{Bench, Flow, Void};
+use crate::dcbx::{self, Announced, WAIT};
 use crate::judgement::Judgement;
 
 const fn case(id: &'static str, title: &'static str, run: Run) -> Case {
@@ -25,16 +23,6 @@ pub(super) const CASES: &[Case] = &[
     case("lldp.dscp", "Does the device announce the classes of its DSCP map?", dscp),
 ];
 
-/// Maximum wait for an LLDP frame: the interval (30 s, 802.1AB 9.2.5.7) plus a reserve.
-const INTERVAL: Nanos = Nanos::from_secs(32);
-
-#[derive(Debug, Default)]
-struct Announced {
-    /// Classes with PFC; `None` if the frame has no PFC TLV.
-    classes: Option<ClassSet>,
-    applications: Vec<Application>,
-}
-
 fn announced(bench: &mut Bench) -> Result<Vec<Option<Announced>>, Void> {
     if !bench.setup.device.dcbx {
         return Err(Void::NotPossible(
@@ -42,28 +30,12 @@ fn announced(bench: &mut Bench) -> Result<Vec<Option<Announced>>, Void> {
         ));
     }
     let all = |bench: &Bench| (0..bench.ports().len()).map(|port| find(bench, port)).collect::<Vec<_>>();
-    bench.run_until(INTERVAL, |bench| all(bench).iter().all(Option::is_some))?;
+    bench.run_until(WAIT, |bench| all(bench).iter().all(Option::is_some))?;
     Ok(all(bench))
 }
 
 fn find(bench: &Bench, port: usize) -> Option<Announced> {
-    bench.others(port).iter().rev().find_map(|frame| {
-        let header = Header::parse(&frame.bytes).ok()?;
-        if !lldp::is_lldp(&header) {
-            return None;
-        }
-        let unit = Lldpdu::parse(frame.bytes.get(14..)?).ok()?;
-        let mut announced = Announced::default();
-        for tlv in unit.tlvs().flatten() {
-            match tlv {
-                Tlv::Pfc(pfc) => announced.classes = Some(pfc.classes),
-                Tlv::Cee(cee) => announced.classes = announced.classes.or(cee.pfc().map(|pfc| pfc.classes)),
-                Tlv::Applications(applications) => announced.applications.extend(applications.iter()),
-                _ => {}
-            }
-        }
-        Some(announced)
-    })
+    bench.others(port).iter().rev().find_map(|frame| dcbx::read(&frame.bytes))
 }
 
 fn announced_classes(bench: &mut Bench) -> Result<Vec<(usize, ClassSet)>, Void> {
@@ -79,7 +51,7 @@ fn present(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for (port, announced) in (1..).zip(announced(bench)?) {
         judgement.require_in_time(announced.is_some(), || {
-            format!("the device sent no LLDP frame to port {port} for {} s", INTERVAL.0 / 1_000_000_000)
+            format!("the device sent no LLDP frame to port {port} for {} s", WAIT.0 / 1_000_000_000)
         });
         judgement.require(announced.is_none_or(|it| it.classes.is_some()), || {
             format!("the LLDP frame at port {port} has no PFC TLV")
@@ -175,10 +147,8 @@ fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut count = 0;
     for (port, announced) in (1..).zip(&announced) {
         let Some(announced) = announced else { continue };
-        let entries: Vec<_> =
-            announced.applications.iter().filter(|it| it.selector == selector::DSCP).collect();
-        count += entries.len();
-        for (dscp, announced, expected) in entries.into_iter().filter_map(|entry| mismatch(entry, map)) {
+        count += announced.dscps.len();
+        for (dscp, announced, expected) in announced.dscps.iter().filter_map(|entry| mismatch(*entry, map)) {
             judgement.require(false, || {
                 format!("port {port} gets class {announced} for DSCP {dscp}; the setup file has {expected}")
             });
@@ -191,9 +161,9 @@ fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-fn mismatch(entry: &Application, map: &[Class; 64]) -> Option<(u16, Class, Class)> {
-    let expected = *map.get(usize::from(entry.protocol))?;
-    (entry.class != expected).then_some((entry.protocol, entry.class, expected))
+fn mismatch((dscp, class): (u16, Class), map: &[Class; 64]) -> Option<(u16, Class, Class)> {
+    let expected = *map.get(usize::from(dscp))?;
+    (class != expected).then_some((dscp, class, expected))
 }
 
 #[cfg(test)]
@@ -203,18 +173,14 @@ mod tests {
     #[test]
     fn announced_dscp_of_another_class_is_a_mismatch() {
         let map = std::array::from_fn(|dscp| Class::ALL[dscp / 8]);
-        let entry = |class: usize, protocol| Application {
-            class: Class::ALL[class],
-            selector: selector::DSCP,
-            protocol,
-        };
+        let entry = |class: usize, dscp| (dscp, Class::ALL[class]);
         for (entry, expected) in [
             (entry(3, 24), None),
             (entry(3, 31), None),
             (entry(3, 32), Some((32, Class::ALL[3], Class::ALL[4]))),
             (entry(3, 64), None),
         ] {
-            assert_eq!(mismatch(&entry, &map), expected);
+            assert_eq!(mismatch(entry, &map), expected);
         }
     }
 }

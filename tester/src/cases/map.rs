@@ -10,7 +10,7 @@ use xoff_wire::units::{Class, Nanos};
 use super::Case;
 use super::buffers::counted;
 use super::complete::{drain, require_no_stall, share};
-use super::streams::{FROM, TO, lossless, require_held, response_limit, start_heartbeat};
+use super::streams::{FROM, TO, lossless, require_held, settle_time, start_heartbeat};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::setup::Mark;
@@ -113,7 +113,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
     for class in &obeying {
         bench.begin_case()?;
         start_heartbeat(bench)?;
-        let (held, response) = (bench.now(), response_limit(bench).max(Nanos::from_millis(3)));
+        let (held, response) = (bench.now(), settle_time(bench));
         bench.hold(TO, [*class].into_iter().collect(), HOLD.after(response));
         bench.run_for(response)?;
         let packets = (!dscps.is_empty()).then(|| ipv6::Packets::send(bench));
@@ -288,7 +288,7 @@ fn send_packets(
     start_heartbeat(bench)?;
     let (class, begin) = (lossless(bench), bench.now());
     if congested {
-        let response = response_limit(bench).max(Nanos::from_millis(3));
+        let response = settle_time(bench);
         bench.hold(TO, [class].into_iter().collect(), HOLD.after(response));
         bench.run_for(response)?;
     }

@@ -175,6 +175,27 @@ pub(super) fn paused_classes(controls: &[ControlFrame]) -> ClassSet {
     Class::ALL.into_iter().filter(is_paused).collect()
 }
 
+/// Returns how long a case waits after an XOFF before it fills the device.
+pub(super) fn settle_time(bench: &Bench) -> Nanos {
+    response_limit(bench).max(Nanos::from_millis(3))
+}
+
+/// Returns the two lowest lossless classes.
+pub(super) fn two_lossless(bench: &Bench) -> Result<[Class; 2], Void> {
+    let mut classes = bench.setup.device.lossless.iter();
+    let two = classes.next().zip(classes.next()).map(|(first, second)| [first, second]);
+    two.ok_or_else(|| Void::NotPossible("the device has one lossless class only".into()))
+}
+
+/// Returns the [`markable`] classes other than `class`.
+pub(super) fn others(bench: &Bench, class: Class) -> Result<Vec<Class>, Void> {
+    let others: Vec<Class> = markable(bench).iter().filter(|other| *other != class).collect();
+    match others.is_empty() {
+        true => Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into())),
+        false => Ok(others),
+    }
+}
+
 /// Returns the time within which the device must react to a PFC frame, with the tester's tolerance.
 pub(super) fn response_limit(bench: &Bench) -> Nanos {
     let speed = bench.port(TO).speed();

@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::complete::{drain, require_complete};
 use super::streams::{
-    FROM, TO, between, lossless, markable, micros, require_held, response_limit, start_heartbeat,
+    FROM, TO, between, lossless, micros, others, require_held, response_limit, start_heartbeat,
 };
 use super::{Case, Run};
 use crate::bench::{Bench, Flow, Moment, StreamId, Void};
@@ -288,10 +288,7 @@ pub(super) fn storms(bench: &mut Bench, count: u64) -> Result<u64, Void> {
 
 fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let (time, class) = (time(bench)?, lossless(bench));
-    let others: Vec<_> = markable(bench).iter().filter(|other| *other != class).collect();
-    if others.is_empty() {
-        return Err(Void::NotPossible("the setup file's maps use only one class; the case needs two".into()));
-    }
+    let others = others(bench, class)?;
     let span = Nanos(POLL.0 * 3);
     let begun = begin(bench, detected_by(time), span)?;
     let mut streams = Vec::new();

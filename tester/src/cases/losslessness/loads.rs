@@ -1,13 +1,13 @@
 use std::collections::BTreeSet;
 
-use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::complete::{
     AROUND, drain, full_size, measure_load, require_full_line, require_mtu, require_no_stall,
     require_unchanged, senders, share, storm, tag_len,
 };
-use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
+use crate::cases::streams::{FROM, TO, lossless, start_heartbeat, two_lossless};
 use crate::judgement::Judgement;
 use crate::report::Verdict;
 
@@ -173,10 +173,7 @@ pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
-    let classes: Vec<Class> = bench.setup.device.lossless.iter().take(2).collect();
-    if classes.len() < 2 {
-        return Err(Void::NotPossible("the device has one lossless class only".into()));
-    }
+    let classes = two_lossless(bench)?;
     let count = senders(bench).count();
     let rate = share(bench, 100 * count as u64, count * 2, full_size(bench, FROM));
     let mut streams = Vec::new();

@@ -6,7 +6,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::buffers::counted;
 use crate::cases::complete::{drain, full_size, share, tag_len};
-use crate::cases::streams::{FROM, TO, paused_classes, require_held, response_limit, start_heartbeat};
+use crate::cases::streams::{FROM, TO, paused_classes, require_held, settle_time, start_heartbeat};
 use crate::judgement::Judgement;
 use crate::setup::Mark;
 
@@ -135,7 +135,7 @@ fn fill(
     let device = &bench.setup.device;
     let (obeys, is_paused) = (device.obeys, device.obeys.contains(class));
     let span_max = device.watchdog.map_or(FILL_MAX, |time| Nanos(time.0 / 2).min(FILL_MAX));
-    let settle = response_limit(bench).max(Nanos::from_millis(3));
+    let settle = settle_time(bench);
     let untagged = if mark == Mark::Untagged { tag_len(bench, FROM) } else { 0 };
     let size = full_size(bench, FROM) - untagged;
     let frame = counted(bench, size);

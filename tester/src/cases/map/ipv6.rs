@@ -7,7 +7,7 @@ const TYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 const NO_NEXT_HEADER: u8 = 59;
 const PAYLOAD: usize = 24;
 
-/// One packet of each DSCP, distinguished by their last bytes.
+/// Packets, one of each DSCP, distinguished by their last bytes.
 pub(super) struct Packets {
     nonce: [u8; 8],
 }

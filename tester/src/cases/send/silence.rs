@@ -3,7 +3,7 @@ use xoff_wire::units::{BitRate, ClassSet, Nanos};
 use super::congestion::Congestion;
 use crate::bench::{Bench, Flow, Void};
 use crate::cases::complete::{full_size, senders, share};
-use crate::cases::streams::{FROM, TO, lossless, markable, marked, paused_classes, start_heartbeat};
+use crate::cases::streams::{FROM, TO, lossless, markable, marked, others, paused_classes, start_heartbeat};
 use crate::judgement::Judgement;
 
 pub(super) const CONGESTED: Nanos = Nanos::from_millis(200);
@@ -56,12 +56,8 @@ pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for class in marked(bench, bench.setup.device.lossless)? {
-        let others = || markable(bench).iter().filter(|other| *other != class);
-        let lossless = bench.setup.device.lossless;
-        let free = others().find(|other| lossless.contains(*other)).or_else(|| others().next());
-        let free = free.ok_or_else(|| {
-            Void::NotPossible("the setup file's maps use only one class; the case needs two".into())
-        })?;
+        let (others, lossless) = (others(bench, class)?, bench.setup.device.lossless);
+        let free = *others.iter().find(|other| lossless.contains(**other)).unwrap_or(&others[0]);
         let few = BitRate::new(FEW).expect("the rate is not zero");
         let (from, to) = if bench.examines_nic() { (TO, FROM) } else { (FROM, TO) };
         let other = bench.stream(Flow::new(from, to, free).size(60).rate(few))?;
