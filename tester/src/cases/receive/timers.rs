@@ -107,9 +107,13 @@ fn drain_time(pause: Nanos) -> Nanos {
     Nanos(pause.0 / 5)
 }
 
-/// Pauses one class, and all other classes in the second half of its pause, for a shorter time.
+/// Pauses one class, and all other classes in the second half of its pause, for a shorter time. The first class sends again only then:
+/// a long queue would cause XOFF.
 fn set_by_two_frames(bench: &mut Bench, judgement: &mut Judgement, streams: &Streams) -> Result<(), Void> {
     let (first, stream) = streams.first();
+    let flow = bench.flow(stream);
+    bench.stop(stream);
+    bench.run_for(BEFORE)?;
     let (time, short) = (bench.pause_time(TO, QUANTA_MAX), bench.pause_time(TO, SHORT));
     let others: Vec<_> =
         Class::ALL.into_iter().filter(|class| *class != first).map(|class| (class, SHORT)).collect();
@@ -119,6 +123,7 @@ fn set_by_two_frames(bench: &mut Bench, judgement: &mut Judgement, streams: &Str
     if sent.at_most_since(before).after(short) > time {
         return Err(Void::Disturbed("the tester was late: it sent the second XOFF too late".into()));
     }
+    let stream = bench.stream(flow)?;
     for &(class, stream) in &streams.of[1..] {
         let what = format!("an XOFF of {SHORT} quanta in a pause of class {first}");
         Expected { class, stream, sent, time: short, queued: drain_time(short) }
