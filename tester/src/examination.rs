@@ -47,7 +47,9 @@ pub fn obstacle(case: &Case, setup: &Setup) -> Option<String> {
     if ports < case.ports {
         return Some(format!("the case needs {} test ports, and the setup file has {ports}", case.ports));
     }
-    match (case.run)(&mut Bench::closed(setup.clone())) {
+    let mut bench = Bench::closed(setup.clone());
+    bench.limit_pauses(case.pause_max(&setup.device));
+    match (case.run)(&mut bench) {
         Err(Void::NotPossible(reason)) => Some(reason),
         _ => None,
     }
@@ -147,6 +149,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
         report.reason = reason;
         return Ok(report);
     }
+    bench.limit_pauses(case.pause_max(&bench.setup.device));
     let is_local = pressure::is_local(&bench.setup.ports);
     let (begin, limit) = (Instant::now(), case.limit(&bench.setup));
     let (mut late, mut is_late) = (0, false);
@@ -155,6 +158,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
             break;
         }
         report.attempts += 1;
+        (report.measurements, report.figures) = Default::default();
         let pressure = Pressure::begin();
         let losses = bench.own_losses();
         bench.limit(limit);
@@ -218,6 +222,12 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, Void> {
         }
     }
     report.verdict = Verdict::CannotTell;
+    if is_late {
+        report.reason = format!(
+            "{late} of {} runs had this delay; a failure needs {LATE_RUNS}: {}",
+            report.attempts, report.reason
+        );
+    }
     Ok(report)
 }
 

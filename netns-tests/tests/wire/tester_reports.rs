@@ -121,7 +121,10 @@ fn classes_from_dcbx_and_list_agree_with_report() {
         case(id)["reason"].as_str().unwrap().to_owned()
     };
     // An XOFF of 65,535 quanta pauses for 336 ms.
-    assert_eq!(reason("receive.expiry"), "the case needs a pause longer than `pause_max`, 300ms");
+    assert_eq!(
+        reason("receive.expiry"),
+        "the case needs a pause longer than 300ms; see `pause_max` and `watchdog` of [device]"
+    );
     let floods = reason("isolation.floods");
     let is_listed = |line: &str| line.starts_with("not run  isolation.floods ") && line.ends_with(&floods);
     assert!(list.lines().any(is_listed), "{list}");

@@ -127,7 +127,7 @@ impl Bench {
             accuracy: Accuracy::default(),
             streams: Vec::new(),
             holds: Vec::new(),
-            pause_limits: vec![PauseLimit::new(setup.device.pause_max); ports.len()],
+            pause_limits: vec![PauseLimit::default(); ports.len()],
             setup,
             ports,
             obstacle: None,
@@ -236,9 +236,9 @@ impl Bench {
         &self.ports[port].arrivals
     }
 
+    /// Returns the arrivals at the stream's destination, not copies flooded elsewhere.
     pub fn arrivals_of(&self, stream: StreamId) -> impl Iterator<Item = &Arrival> {
-        let of_stream = move |arrival: &&Arrival| arrival.stream == stream;
-        self.ports.iter().flat_map(|port| &port.arrivals).filter(of_stream)
+        self.arrivals(self.flow(stream).to).iter().filter(move |arrival| arrival.stream == stream)
     }
 
     #[must_use]

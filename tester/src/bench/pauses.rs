@@ -20,17 +20,13 @@ pub(super) struct Hold {
 }
 
 /// Begin and end of the last pause of each class, and the limit: an XOFF in a pause extends that pause.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PauseLimit {
     max: Option<Nanos>,
     pauses: [(Nanos, Nanos); CLASSES],
 }
 
 impl PauseLimit {
-    pub fn new(max: Option<Nanos>) -> PauseLimit {
-        PauseLimit { max, pauses: [(Nanos::ZERO, Nanos::ZERO); CLASSES] }
-    }
-
     fn begin(&self, class: Class, time: Nanos) -> Nanos {
         let (begin, end) = self.pauses[class.index()];
         if time < end { begin } else { time }
@@ -65,6 +61,10 @@ fn control(bytes: &[u8]) -> Option<MacControl> {
 }
 
 impl Bench {
+    pub fn limit_pauses(&mut self, max: Option<Nanos>) {
+        self.pause_limits.iter_mut().for_each(|limit| limit.max = max);
+    }
+
     pub fn pause(&mut self, port: usize, times: &[(Class, u16)]) -> Moment {
         let bytes = self.pfc(port, times);
         self.send_now(port, &bytes)
@@ -112,11 +112,11 @@ impl Bench {
         let over = |hold: &Hold| Some((*hold, hold.cut.filter(|end| *end <= time)?));
         if let Some((Hold { port, until, .. }, end)) = self.holds.iter().find_map(over) {
             self.release(port);
-            let max = self.setup.device.pause_max.unwrap_or(Nanos::NEVER);
+            let max = self.pause_limits[port].max.unwrap_or(Nanos::NEVER);
             let stall = self.longest_stall(end.since(max));
             return Err(match until <= end || stall > Nanos(max.0 / 10) {
-                true => Void::Disturbed("the tester stalled, so that `pause_max` ended a pause".to_owned()),
-                false => self.too_long(),
+                true => Void::Disturbed("the tester stalled, so that a limit of pauses ended one".to_owned()),
+                false => self.too_long(port),
             });
         }
         self.holds.retain(|hold| hold.until > time);
@@ -149,13 +149,15 @@ impl Bench {
     fn require_permitted(&mut self, port: usize, classes: ClassSet, quanta: Quanta) {
         let pause = self.ports[port].speed().time_of_quanta(quanta);
         if !self.pause_limits[port].permits(classes, now(), pause) {
-            self.obstacle = Some(self.too_long());
+            self.obstacle = Some(self.too_long(port));
         }
     }
 
-    fn too_long(&self) -> Void {
-        let max = quantity::time(self.setup.device.pause_max.unwrap_or(Nanos::NEVER));
-        Void::NotPossible(format!("the case needs a pause longer than `pause_max`, {max}"))
+    fn too_long(&self, port: usize) -> Void {
+        let max = quantity::time(self.pause_limits[port].max.unwrap_or(Nanos::NEVER));
+        Void::NotPossible(format!(
+            "the case needs a pause longer than {max}; see `pause_max` and `watchdog` of [device]"
+        ))
     }
 
     fn frame(&self, port: usize, times: &[(Class, u16)]) -> Vec<u8> {
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn pause_limit_counts_from_first_xoff_of_class() {
-        let mut limit = PauseLimit::new(Some(Nanos(100)));
+        let mut limit = PauseLimit { max: Some(Nanos(100)), ..PauseLimit::default() };
         let permits =
             |limit: &PauseLimit, class, time, pause| limit.permits(only(class), Nanos(time), Nanos(pause));
         let at = |time| Moment { earliest: Nanos(time), latest: Nanos(time) };
@@ -204,16 +206,15 @@ mod tests {
         assert!(permits(&limit, THREE, 1_060, 100), "after the end of the pause");
         limit.set(THREE, at(1_050), Nanos::ZERO);
         assert!(permits(&limit, THREE, 1_051, 100), "after XON");
-        assert!(PauseLimit::new(None).permits(ClassSet::ALL, Nanos(1), Nanos::from_secs(1_000)));
+        assert!(PauseLimit::default().permits(ClassSet::ALL, Nanos(1), Nanos::from_secs(1_000)));
     }
 
     fn bench(pause_max: Nanos) -> Bench {
         let speed = BitRate::new(1_000_000).expect("the speed is not zero");
-        let device = DeviceSettings {
-            pause_max: Some(pause_max),
-            ..DeviceSettings::new("device", xoff_config::defaults::LOSSLESS)
-        };
-        Bench::closed(Setup::of_nic("a", "b", speed, device))
+        let device = DeviceSettings::new("device", xoff_config::defaults::LOSSLESS);
+        let mut bench = Bench::closed(Setup::of_nic("a", "b", speed, device));
+        bench.limit_pauses(Some(pause_max));
+        bench
     }
 
     #[test] // proves: conformance
@@ -225,7 +226,7 @@ mod tests {
             assert_eq!(bench.has_paused(), is_sent);
             let expected = match is_sent {
                 true => Void::Interrupted,
-                false => bench.too_long(),
+                false => bench.too_long(1),
             };
             assert_eq!(bench.run_for(Nanos::ZERO), Err(expected));
         }
@@ -240,8 +241,8 @@ mod tests {
         let cut = bench.holds[0].cut.unwrap_or_default();
         assert_eq!(bench.refresh_holds(Nanos(cut.0 - 1)), Ok(()));
         assert_eq!(bench.holds.len(), 1);
-        assert_eq!(bench.refresh_holds(bench.holds[0].cut.unwrap_or_default()), Err(bench.too_long()));
+        assert_eq!(bench.refresh_holds(bench.holds[0].cut.unwrap_or_default()), Err(bench.too_long(1)));
         assert!(bench.holds.is_empty());
-        assert!(bench.too_long().to_string().contains("`pause_max`, 20s"));
+        assert!(bench.too_long(1).to_string().contains("longer than 20s"));
     }
 }

@@ -17,7 +17,7 @@ use xoff_wire::units::Nanos;
 
 use crate::bench::{Bench, Void};
 use crate::judgement::Judgement;
-use crate::setup::Setup;
+use crate::setup::{DeviceSettings, Setup};
 
 use send::flow as send_flow;
 
@@ -103,6 +103,14 @@ impl Case {
         RUN_MAX.after(Nanos(times))
     }
 
+    /// Returns the limit of pauses: the watchdog acts on longer ones.
+    #[must_use]
+    pub fn pause_max(&self, device: &DeviceSettings) -> Option<Nanos> {
+        let watchdog =
+            device.watchdog.filter(|_| !self.id.contains("watchdog")).map(|time| Nanos(time.0 / 10 * 9));
+        device.pause_max.into_iter().chain(watchdog).min()
+    }
+
     /// Returns whether the id matches a pattern, in which `*` stands for any text.
     #[must_use]
     pub fn matches(&self, pattern: &str) -> bool {
@@ -126,7 +134,6 @@ mod tests {
     use xoff_wire::units::BitRate;
 
     use super::*;
-    use crate::setup::DeviceSettings;
 
     #[test]
     fn test_case_ids_are_unique_and_begin_with_their_group() {
@@ -152,6 +159,23 @@ mod tests {
             let case = all().find(|case| case.id == id).expect("the case exists");
             assert_eq!(case.limit(&setup), Nanos::from_secs(seconds), "{id}");
         }
+    }
+
+    #[test]
+    fn pauses_outside_watchdog_cases_are_shorter_than_watchdog_time() {
+        let times = |pause_max, watchdog| {
+            let mut device = DeviceSettings::new("device", xoff_config::defaults::LOSSLESS);
+            (device.pause_max, device.watchdog) = (pause_max, watchdog);
+            ["send.xon", "watchdog.detection", "counters.watchdog"].map(|id| {
+                let case = all().find(|case| case.id == id).expect("the case exists");
+                case.pause_max(&device)
+            })
+        };
+        let [short, long] = [100, 200].map(|millis| Some(Nanos::from_millis(millis)));
+        assert_eq!(times(None, None), [None; 3]);
+        assert_eq!(times(None, short), [Some(Nanos::from_millis(90)), None, None]);
+        assert_eq!(times(long, short), [Some(Nanos::from_millis(90)), long, long]);
+        assert_eq!(times(short, long), [short; 3]);
     }
 
     #[test]
