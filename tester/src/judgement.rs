@@ -65,7 +65,6 @@ impl Judgement {
         self.measurements.push(Measurement { at_least, at_most, ..Measurement::new(name, value, unit) });
     }
 
-    /// Adds a measured duration and its limits, in microseconds.
     pub fn time(&mut self, name: &str, value: Nanos, limits: (Option<Nanos>, Option<Nanos>)) {
         let micros = |time: Nanos| time.0 as f64 / 1e3;
         self.limits(name, micros(value), "us", (limits.0.map(micros), limits.1.map(micros)));

@@ -34,6 +34,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
 pub const PORTS_MAX: usize = 16;
 const MTU_MAX: u32 = 9216;
+const SPEED_MIN: BitRate = BitRate::from_mbps(10);
 const SOAK: Nanos = Nanos::from_secs(3);
 const FCS: Bytes = Bytes(4);
 const WATCHDOG_TIMES: RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(10);
@@ -342,6 +343,13 @@ fn port(table: &Table<'_, '_>, problems: &mut Problems) -> Option<PortSettings> 
             );
         }
     }
+    if let Some(speed) = keys.speed.as_ref().filter(|speed| speed.value < SPEED_MIN) {
+        problems.push(
+            Problem::error("a test port is slower than 10M")
+                .at(speed.span, "too slow")
+                .help("give the port's speed, at least \"10M\": the cases' streams need it"),
+        );
+    }
     Some(PortSettings {
         device: keys.device?.value,
         speed: keys.speed?.value,
@@ -391,6 +399,7 @@ mod tests {
             ("[[port]]\ndevice = \"a\"\nspeed = \"1G\"", "1 test ports, but 2 to 16"),
             (&format!("{PORTS}[[port]]\ndevice = \"a\"\nspeed = \"1G\""), "two ports have the interface `a`"),
             ("[[port]]\ndevice = \"a\"", "no `speed`"),
+            ("[[port]]\ndevice = \"a\"\nspeed = \"9999k\"", "slower than 10M"),
             (&format!("[device]\nlossless = []\n{PORTS}"), "`lossless` has no class"),
             (&format!("[device]\nlosless = [3]\n{PORTS}"), "`losless` is not a key"),
             (&format!("[device]\necn_max = \"9KB\"\n{PORTS}"), "`ecn_max` needs an `ecn`"),

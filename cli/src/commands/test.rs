@@ -97,8 +97,8 @@ struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=1000_u32))]
     repeat: u32,
     /// Duration of the case losslessness.soak [default: 3s].
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    soak: Option<Nanos>,
+    #[arg(long, value_name = "TIME", value_parser = cli::whole_seconds(1..=31_536_000))]
+    soak: Option<u32>,
     /// Write the report as HTML, JSON and text to DIR.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -213,7 +213,8 @@ fn list_permitted(cases: &[&Case], setup: &Setup) -> miette::Result<ExitCode> {
 }
 
 fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result<ExitCode> {
-    let setup = Setup { soak: options.soak.unwrap_or(setup.soak), ..setup };
+    let setup =
+        Setup { soak: options.soak.map_or(setup.soak, |seconds| Nanos::from_secs(seconds.into())), ..setup };
     let interrupt = interrupted()?;
     if !options.no_real_time
         && let Err(error) = use_real_time()

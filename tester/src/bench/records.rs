@@ -1,4 +1,5 @@
 use xoff_host::Tracker;
+use xoff_host::payload::span_48;
 use xoff_wire::units::{Bytes, Class, Nanos, Quanta};
 use xoff_wire::{MacControl, MacControlError, Tci};
 
@@ -73,7 +74,6 @@ pub const OTHER_BYTES_MAX: usize = 1_514;
 pub struct Tally {
     /// Received frames, duplicates included.
     pub frames: u64,
-    /// Bytes on the line, with preambles and gaps.
     pub line_bytes: Bytes,
     pub tracker: Tracker,
     pub damaged: u64,
@@ -101,11 +101,12 @@ impl Tally {
         self.first.get_or_insert(arrival.when);
         if let Some(last) = self.last.replace(arrival.when) {
             let (sequence, before) = self.last_sent;
-            let between = if arrival.sequence == sequence + 1 { sent_at.since(before) } else { Nanos::ZERO };
+            let between =
+                if arrival.sequence == sequence + 1 { span_48(sent_at, before) } else { Nanos::ZERO };
             self.longest_gap = self.longest_gap.max(arrival.when.at_least_since(last).since(between));
         }
         self.last_sent = (arrival.sequence, sent_at);
-        self.delay_total += arrival.when.latest.since(sent_at);
+        self.delay_total += span_48(arrival.when.latest, sent_at);
     }
 }
 
@@ -113,21 +114,24 @@ impl Tally {
 mod tests {
     use super::*;
 
+    fn arrival(sequence: u64, [earliest, latest]: [u64; 2]) -> Arrival {
+        Arrival {
+            when: Moment { earliest: Nanos(earliest), latest: Nanos(latest) },
+            stream: StreamId(0),
+            sequence,
+            class: Class::default(),
+            tag: None,
+            dscp: 0,
+            ecn: 0,
+            len: 60,
+            is_intact: true,
+        }
+    }
+
     fn longest_gap(frames: &[(u64, u64, [u64; 2])]) -> u64 {
         let mut tally = Tally::default();
         for &(sequence, sent_at, [earliest, latest]) in frames {
-            let arrival = Arrival {
-                when: Moment { earliest: Nanos(earliest), latest: Nanos(latest) },
-                stream: StreamId(0),
-                sequence,
-                class: Class::default(),
-                tag: None,
-                dscp: 0,
-                ecn: 0,
-                len: 60,
-                is_intact: true,
-            };
-            tally.note(&arrival, Nanos(sent_at));
+            tally.note(&arrival(sequence, [earliest, latest]), Nanos(sent_at));
         }
         tally.longest_gap.0
     }
@@ -144,5 +148,16 @@ mod tests {
         assert_eq!(longest_gap(&[(0, 10, at(11)), (1, 90, at(92))]), 1, "sent 80 later, received 81 later");
         assert_eq!(longest_gap(&[(0, 10, at(11)), (1, 12, at(92))]), 79, "the device stalled");
         assert_eq!(longest_gap(&[(0, 10, at(11)), (2, 90, at(92))]), 81, "a frame in between was lost");
+    }
+
+    #[test]
+    fn frame_delay_is_measured_beyond_48_bits_of_nanoseconds() {
+        let time = (1 << 48) + 7;
+        let arrival = |sent_at: u64| {
+            let mut tally = Tally::default();
+            tally.note(&arrival(0, [time, time]), Nanos(sent_at));
+            tally.delay_total
+        };
+        assert_eq!([arrival(2), arrival((1 << 48) - 3)], [Nanos(5), Nanos(10)]);
     }
 }

@@ -114,7 +114,7 @@ impl Filling {
         }
     }
 
-    fn reach_xoff(&mut self, bench: &mut Bench) -> Result<Option<Threshold>, Void> {
+    fn reach_xoff(mut self, bench: &mut Bench) -> Result<Option<Threshold>, Void> {
         loop {
             match self.fill(bench)? {
                 None if self.interval.0 > 500 => self.interval.0 /= 8,
@@ -132,7 +132,7 @@ impl Filling {
     /// Measures the queue length at which the device sends XOFF; `None` if it sends none. Returns the minimum of three runs, because delays
     /// increase the length, or the first that `is_enough`.
     pub(super) fn threshold(
-        &mut self,
+        &self,
         bench: &mut Bench,
         is_enough: impl Fn(&Threshold) -> bool,
     ) -> Result<Option<Threshold>, Void> {
@@ -228,7 +228,7 @@ struct Drained {
 }
 
 impl Filling {
-    fn drain_stepwise(&mut self, bench: &mut Bench) -> Result<Option<Drained>, Void> {
+    fn drain_stepwise(&self, bench: &mut Bench) -> Result<Option<Drained>, Void> {
         let Some(filled) = self.reach_xoff(bench)? else { return Ok(None) };
         let (class, to, stream) = (self.class, receiver(self.from), filled.stream);
         bench.run_for(Nanos::from_millis(2))?;
@@ -338,7 +338,7 @@ fn shared(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let none = || Void::NotPossible("the device sent no XOFF; see case buffers.xoff".into());
     start_heartbeat(bench)?;
-    let mut filling = Filling::new(bench, FROM, class, SIZE);
+    let filling = Filling::new(bench, FROM, class, SIZE);
     let alone = filling.threshold(bench, |_| false)?.ok_or_else(none)?;
     let other = Filling { from: TO + 1, ..filling }.fill(bench)?.ok_or_else(none)?;
     let beside = filling.fill(bench)?.ok_or_else(none)?;

@@ -10,7 +10,7 @@ use xoff_wire::units::{Class, Nanos};
 use super::Case;
 use super::buffers::counted;
 use super::complete::{drain, require_no_stall, share};
-use super::streams::{FROM, TO, lossless, require_held, settle_time, start_heartbeat};
+use super::streams::{FROM, TO, lossless, marked, require_held, settle_time, start_heartbeat};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::setup::Mark;
@@ -104,7 +104,7 @@ fn pcps(bench: &Bench) -> Result<Vec<(Mark, Class)>, Void> {
 /// Pauses each class that obeys PFC in turn, and requires that exactly its code points stop.
 fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    let obeying: Vec<Class> = bench.setup.device.obeys.iter().collect();
+    let obeying = marked(bench, bench.setup.device.obeys)?;
     let dscps: Vec<(u8, Class)> = codes
         .iter()
         .filter_map(|&(mark, of)| matches!(mark, Mark::Dscp(_)).then_some((mark.code()?, of)))

@@ -180,7 +180,6 @@ pub(super) fn settle_time(bench: &Bench) -> Nanos {
     response_limit(bench).max(Nanos::from_millis(3))
 }
 
-/// Returns the two lowest lossless classes.
 pub(super) fn two_lossless(bench: &Bench) -> Result<[Class; 2], Void> {
     let mut classes = bench.setup.device.lossless.iter();
     let two = classes.next().zip(classes.next()).map(|(first, second)| [first, second]);

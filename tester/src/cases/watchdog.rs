@@ -3,7 +3,7 @@
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-use super::complete::{drain, require_complete};
+use super::complete::{drain, require_complete, share};
 use super::streams::{
     FROM, TO, between, lossless, micros, others, require_held, response_limit, start_heartbeat,
 };
@@ -290,16 +290,18 @@ fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let (time, class) = (time(bench)?, lossless(bench));
     let others = others(bench, class)?;
     let span = Nanos(POLL.0 * 3);
+    let rate = share(bench, 50, others.len(), Flow::new(FROM, TO, class).size);
     let begun = begin(bench, detected_by(time), span)?;
     let mut streams = Vec::new();
     for other in others {
-        streams.push(bench.stream(Flow::new(FROM, TO, other).count(FRAMES))?);
+        streams.push(bench.stream(Flow::new(FROM, TO, other).rate(rate).count(FRAMES))?);
     }
     bench.run_for(span)?;
-    end(bench, begun)?;
+    let storm = end(bench, begun)?;
     drain(bench, &streams)?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &streams, "other classes during the storm");
+    is_undetected(&mut judgement, &storm);
     Ok(judgement)
 }
 

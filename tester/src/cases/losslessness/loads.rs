@@ -196,7 +196,9 @@ pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let ports = bench.ports().len();
     // Leave 5 % of each line to the heartbeat.
-    let rate = share(bench, 95, ports - 1, full_size(bench, FROM));
+    let slowest = bench.ports().iter().map(|port| port.speed().bits_per_second()).min().unwrap_or_default();
+    let most = BitRate::new(slowest / 100 * 95 / (ports as u64 - 1)).unwrap_or(BitRate::from_mbps(1));
+    let rate = share(bench, 95, ports - 1, full_size(bench, FROM)).min(most);
     let mut streams = Vec::new();
     start(bench)?;
     for to in 0..ports {

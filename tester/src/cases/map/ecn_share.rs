@@ -41,7 +41,14 @@ pub(super) fn share(bench: &mut Bench) -> Result<Judgement, Void> {
         }
         fills.push(packets.ecn.iter().map(|ecn| *ecn == CE).collect());
     }
-    red.judge(&mut judgement, &red.samples(&fills));
+    let samples = red.samples(&fills);
+    let longest = samples.iter().map(|(length, _)| *length).max().unwrap_or_default();
+    if red.probability.is_none() && longest <= ecn_max + ecn_max / 4 + packet {
+        judgement.cannot_tell(format!(
+            "the queue had at most {longest} bytes, too few beyond `ecn_max` of {ecn_max} bytes"
+        ));
+    }
+    red.judge(&mut judgement, &samples);
     Ok(judgement)
 }
 

@@ -6,7 +6,7 @@ use xoff_wire::units::{Bytes, Class, ClassSet, Nanos};
 use super::congestion::{await_pause, flood};
 use super::silence::{CONGESTED, require_only};
 use super::{PFC, case, format, silence, timing};
-use crate::bench::{Bench, Flow, Void};
+use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::Case;
 use crate::cases::complete::full_size;
 use crate::cases::streams::{FROM, TO, markable, marked};
@@ -59,6 +59,7 @@ impl Flood {
         bench.stop(stream);
         bench.read_host_socket();
         bench.run_for(QUIET)?;
+        require_read(bench, stream)?;
         let dropped =
             bench.receive_drops(FROM).zip(drops).map(|(after, before)| after.saturating_sub(before));
         let line = bench.port(TO).speed().bits_per_second();
@@ -98,6 +99,16 @@ impl Flood {
     }
 }
 
+/// Voids the run if the host read no frame, because the NIC or a filter discarded all.
+fn require_read(bench: &Bench, stream: StreamId) -> Result<(), Void> {
+    match bench.tally(stream).frames {
+        0 => {
+            Err(Void::Disturbed(format!("the host received no frame of class {}", bench.flow(stream).class)))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for class in marked(bench, bench.setup.device.lossless)? {
@@ -122,10 +133,12 @@ fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
 fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
     let (socket, rate) = (bench.host_socket(FROM)?, silence::slow(bench));
     bench.read_host_socket();
+    let mut streams = Vec::new();
     for class in markable(bench).iter() {
-        bench.stream(Flow::new(TO, FROM, class).size(SMALL).rate(rate).to_socket(socket))?;
+        streams.push(bench.stream(Flow::new(TO, FROM, class).size(SMALL).rate(rate).to_socket(socket))?);
     }
     bench.run_for(CONGESTED)?;
+    streams.iter().try_for_each(|stream| require_read(bench, *stream))?;
     let mut judgement = Judgement::new();
     require_only(bench, &mut judgement, TO, 0, ClassSet::NONE);
     Ok(judgement)

@@ -1,4 +1,4 @@
-use xoff_wire::units::{Class, ClassSet, Nanos};
+use xoff_wire::units::{Bytes, Class, ClassSet, Nanos};
 
 use super::congestion::{Congestion, HOLD_MAX, LIMIT, SIZE, flow, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
@@ -141,11 +141,15 @@ fn refreshes(bench: &Bench, judgement: &mut Judgement, congestion: &Congestion) 
     for (index, (_, time)) in frames.iter().enumerate() {
         // A NIC may resume its peer whenever the kernel has emptied the receive ring.
         judgement.require_in_time(*time != Nanos::ZERO || bench.examines_nic(), || {
-            format!("XON for class {class} while its queue was full")
+            format!("the device sent XON for class {class} while port 2 still paused its queue")
         });
         let gap = gap(index);
         judgement.require_in_time(*time == Nanos::ZERO || gap <= time.after(tolerance), || {
-            format!("no refresh of class {class} for {} after an XOFF of {}", micros(gap), micros(*time))
+            format!(
+                "the device sent no PFC frame of class {class} for {} after an XOFF of {}",
+                micros(gap),
+                micros(*time)
+            )
         });
     }
 }
@@ -209,7 +213,8 @@ fn ends_pause(bench: &mut Bench, judgement: &mut Judgement, congestion: &Congest
         return congestion.end(bench);
     }
     let released = congestion.relieve(bench);
-    let limit = response_limit(bench);
+    let frames = Bytes::on_line(60) + Bytes::on_line(full_size(bench, TO));
+    let limit = response_limit(bench).after(bench.port(congestion.sender).speed().time_of(frames));
     drain(bench, &[congestion.stream])?;
     let xon = |bench: &Bench| {
         let is_xon = |frame: &&ControlFrame| frame.is_xon(class) && frame.when.latest >= released.earliest;
