@@ -114,7 +114,7 @@ impl Filling {
         }
     }
 
-    fn reach_xoff(mut self, bench: &mut Bench) -> Result<Option<Threshold>, Void> {
+    fn reach_xoff(&mut self, bench: &mut Bench) -> Result<Option<Threshold>, Void> {
         loop {
             match self.fill(bench)? {
                 None if self.interval.0 > 500 => self.interval.0 /= 8,
@@ -132,7 +132,7 @@ impl Filling {
     /// Measures the queue length at which the device sends XOFF; `None` if it sends none. Returns the minimum of three runs, because delays
     /// increase the length, or the first that `is_enough`.
     pub(super) fn threshold(
-        &self,
+        &mut self,
         bench: &mut Bench,
         is_enough: impl Fn(&Threshold) -> bool,
     ) -> Result<Option<Threshold>, Void> {
@@ -169,11 +169,10 @@ fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
     let (configured, frame) = (bench.setup.device.xoff.map(|xoff| xoff.0), counted(bench, SIZE));
     // Tolerate a tenth of the threshold, because devices count in cells of a few hundred bytes.
     let slack = configured.unwrap_or_default() / 10 + frame;
-    let mut filling = Filling::new(bench, FROM, classes[0], SIZE);
     let curve = |class: &Class| Curve { name: format!("class {class}"), points: Vec::new() };
     let mut curves: Vec<Curve> = classes.iter().map(curve).collect();
     each_ingress(bench, &mut judgement, &classes, |bench, judgement, from, class| {
-        (filling.from, filling.class) = (from, class);
+        let mut filling = Filling::new(bench, from, class, SIZE);
         let is_enough = |found: &Threshold| configured.is_some_and(|xoff| found.bytes <= xoff + slack);
         let what = format!("class {class} of port {}", from + 1);
         let Some(found) = undisturbed(bench, |bench| filling.threshold(bench, is_enough))? else {
@@ -228,7 +227,7 @@ struct Drained {
 }
 
 impl Filling {
-    fn drain_stepwise(&self, bench: &mut Bench) -> Result<Option<Drained>, Void> {
+    fn drain_stepwise(&mut self, bench: &mut Bench) -> Result<Option<Drained>, Void> {
         let Some(filled) = self.reach_xoff(bench)? else { return Ok(None) };
         let (class, to, stream) = (self.class, receiver(self.from), filled.stream);
         bench.run_for(Nanos::from_millis(2))?;
@@ -271,9 +270,8 @@ impl Filling {
 fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let classes = marked(bench, bench.setup.device.lossless)?;
-    let mut filling = Filling::new(bench, FROM, classes[0], SIZE);
     each_ingress(bench, &mut judgement, &classes, |bench, judgement, from, class| {
-        (filling.from, filling.class) = (from, class);
+        let mut filling = Filling::new(bench, from, class, SIZE);
         match undisturbed(bench, |bench| filling.drain_stepwise(bench))? {
             Some(drained) => judge_xon(bench, judgement, filling, drained),
             None => judgement.cannot_tell(format!(
@@ -338,7 +336,7 @@ fn shared(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let none = || Void::NotPossible("the device sent no XOFF; see case buffers.xoff".into());
     start_heartbeat(bench)?;
-    let filling = Filling::new(bench, FROM, class, SIZE);
+    let mut filling = Filling::new(bench, FROM, class, SIZE);
     let alone = filling.threshold(bench, |_| false)?.ok_or_else(none)?;
     let other = Filling { from: TO + 1, ..filling }.fill(bench)?.ok_or_else(none)?;
     let beside = filling.fill(bench)?.ok_or_else(none)?;
