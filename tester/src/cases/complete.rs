@@ -60,7 +60,6 @@ pub(super) fn send_all(bench: &mut Bench, flow: Flow, count: u64) -> Result<Stre
     }
 }
 
-/// Fails the case unless each frame of these streams arrived.
 pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], what: &str) {
     let sum = |count: &dyn Fn(StreamId) -> u64| streams.iter().map(|stream| count(*stream)).sum::<u64>();
     let sent = sum(&|stream| bench.sent(stream));
@@ -73,7 +72,7 @@ pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams
     judgement.require_unless_stalled(lost == 0, || format!("{lost} of {sent} frames of {what} were lost"));
 }
 
-/// Also requires that each frame arrived once, in order and unchanged.
+/// Fails the case unless each frame arrived once, in order and unchanged.
 pub(super) fn require_unchanged(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], what: &str) {
     require_complete(bench, judgement, streams, what);
     let sum = |count: &dyn Fn(StreamId) -> u64| streams.iter().map(|stream| count(*stream)).sum::<u64>();
@@ -113,7 +112,11 @@ pub(super) fn require_full_line(bench: &Bench, judgement: &mut Judgement, stream
 
 /// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line.
 pub(super) fn share(bench: &Bench, percent: u64, streams: usize, size: u32) -> BitRate {
-    let line = bench.port(TO).speed().bits_per_second();
+    share_of(bench, bench.port(TO).speed(), percent, streams, size)
+}
+
+pub(super) fn share_of(bench: &Bench, line: BitRate, percent: u64, streams: usize, size: u32) -> BitRate {
+    let line = line.bits_per_second();
     let most = match is_local(&bench.setup.ports) {
         true => FRAMES_MAX * (u64::from(size) + AROUND) * 8,
         false => u64::MAX,

@@ -2,10 +2,10 @@ use std::collections::BTreeSet;
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::bench::{Bench, Flow, StreamId, TestPort, Void};
 use crate::cases::complete::{
     AROUND, drain, full_size, measure_load, require_full_line, require_mtu, require_no_stall,
-    require_unchanged, senders, share, storm, tag_len,
+    require_unchanged, senders, share, share_of, storm, tag_len,
 };
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat, two_lossless};
 use crate::judgement::Judgement;
@@ -196,9 +196,8 @@ pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let ports = bench.ports().len();
     // Leave 5 % of each line to the heartbeat.
-    let slowest = bench.ports().iter().map(|port| port.speed().bits_per_second()).min().unwrap_or_default();
-    let most = BitRate::new(slowest / 100 * 95 / (ports as u64 - 1)).unwrap_or(BitRate::from_mbps(1));
-    let rate = share(bench, 95, ports - 1, full_size(bench, FROM)).min(most);
+    let slowest = bench.ports().iter().map(TestPort::speed).fold(bench.port(TO).speed(), BitRate::min);
+    let rate = share_of(bench, slowest, 95, ports - 1, full_size(bench, FROM));
     let mut streams = Vec::new();
     start(bench)?;
     for to in 0..ports {
