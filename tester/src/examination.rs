@@ -47,9 +47,7 @@ pub fn obstacle(case: &Case, setup: &Setup) -> Option<String> {
     if ports < case.ports {
         return Some(format!("the case needs {} test ports, and the setup file has {ports}", case.ports));
     }
-    let mut bench = Bench::closed(setup.clone());
-    bench.limit_pauses(case.pause_max(&setup.device));
-    match (case.run)(&mut bench) {
+    match (case.run)(&mut Bench::closed(setup.clone())) {
         Err(Void::NotPossible(reason)) => Some(reason),
         _ => None,
     }
@@ -306,6 +304,7 @@ mod tests {
             ("isolation.floods", "", "a b c", None),
             ("losslessness.two-classes", "lossless = [3]", "a b c", Some("one lossless class only")),
             ("receive.timers", "lossless = [3]", "a b", None),
+            ("map.dscp", "obeys = []", "a b", Some("no class that the case could examine")),
             ("map.pcp", "", "a b", Some("does not depend on the PCP")),
             ("watchdog.detection", "", "a b", Some("no `watchdog`")),
             ("lldp.present", "", "a b", Some("set `dcbx`")),

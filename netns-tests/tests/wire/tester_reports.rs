@@ -123,7 +123,7 @@ fn classes_from_dcbx_and_list_agree_with_report() {
     // An XOFF of 65,535 quanta pauses for 336 ms.
     assert_eq!(
         reason("receive.expiry"),
-        "the case needs a pause longer than 300ms; see `pause_max` and `watchdog` of [device]"
+        "the case needs a pause longer than 300ms; limits are `pause_max` and 90 % of `watchdog`"
     );
     let floods = reason("isolation.floods");
     let is_listed = |line: &str| line.starts_with("not run  isolation.floods ") && line.ends_with(&floods);

@@ -115,7 +115,7 @@ impl Bench {
             let max = self.pause_limits[port].max.unwrap_or(Nanos::NEVER);
             let stall = self.longest_stall(end.since(max));
             return Err(match until <= end || stall > Nanos(max.0 / 10) {
-                true => Void::Disturbed("the tester stalled, so that a limit of pauses ended one".to_owned()),
+                true => Void::Disturbed("the tester stalled, so a pause lasted until its limit".to_owned()),
                 false => self.too_long(port),
             });
         }
@@ -156,7 +156,7 @@ impl Bench {
     fn too_long(&self, port: usize) -> Void {
         let max = quantity::time(self.pause_limits[port].max.unwrap_or(Nanos::NEVER));
         Void::NotPossible(format!(
-            "the case needs a pause longer than {max}; see `pause_max` and `watchdog` of [device]"
+            "the case needs a pause longer than {max}; limits are `pause_max` and 90 % of `watchdog`"
         ))
     }
 

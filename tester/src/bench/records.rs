@@ -74,6 +74,7 @@ pub const OTHER_BYTES_MAX: usize = 1_514;
 pub struct Tally {
     /// Received frames, duplicates included.
     pub frames: u64,
+    /// Bytes on the line, with preambles and gaps.
     pub line_bytes: Bytes,
     pub tracker: Tracker,
     pub damaged: u64,

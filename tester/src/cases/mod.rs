@@ -92,7 +92,7 @@ impl Case {
         let device = &setup.device;
         let times = match self.id {
             losslessness::SOAK => setup.soak.0 * 2,
-            id if id.contains("watchdog") => {
+            _ if self.examines_watchdog() => {
                 watchdog::times(device).map(|time| 30 * time.0).into_iter().sum()
             }
             id if id.starts_with("buffers.") || id.starts_with("send.") => {
@@ -107,8 +107,12 @@ impl Case {
     #[must_use]
     pub fn pause_max(&self, device: &DeviceSettings) -> Option<Nanos> {
         let watchdog =
-            device.watchdog.filter(|_| !self.id.contains("watchdog")).map(|time| Nanos(time.0 / 10 * 9));
+            device.watchdog.filter(|_| !self.examines_watchdog()).map(|time| Nanos(time.0 / 10 * 9));
         device.pause_max.into_iter().chain(watchdog).min()
+    }
+
+    fn examines_watchdog(&self) -> bool {
+        self.id.contains("watchdog")
     }
 
     /// Returns whether the id matches a pattern, in which `*` stands for any text.
@@ -161,7 +165,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[test] // proves: conformance
     fn pauses_outside_watchdog_cases_are_shorter_than_watchdog_time() {
         let times = |pause_max, watchdog| {
             let mut device = DeviceSettings::new("device", xoff_config::defaults::LOSSLESS);

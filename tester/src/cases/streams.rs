@@ -129,11 +129,12 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
 pub(super) fn marked(bench: &Bench, all: ClassSet) -> Result<Vec<Class>, Void> {
     let markable = markable(bench);
     let classes: Vec<_> = all.iter().filter(|class| markable.contains(*class)).collect();
-    match classes.is_empty() {
-        true => {
+    match (all.is_empty(), classes.is_empty()) {
+        (true, _) => Err(Void::NotPossible("the device has no class that the case could examine".into())),
+        (_, true) => {
             Err(Void::NotPossible(format!("the setup file's maps give no frame one of the classes {all:?}")))
         }
-        false => Ok(classes),
+        _ => Ok(classes),
     }
 }
 

@@ -43,9 +43,10 @@ pub(super) fn share(bench: &mut Bench) -> Result<Judgement, Void> {
     }
     let samples = red.samples(&fills);
     let longest = samples.iter().map(|(length, _)| *length).max().unwrap_or_default();
-    if red.probability.is_none() && longest <= ecn_max + ecn_max / 4 + packet {
+    let needed = ecn_max + ecn_max / 4 + packet;
+    if red.probability.is_none() && longest <= needed {
         judgement.cannot_tell(format!(
-            "the queue had at most {longest} bytes, too few beyond `ecn_max` of {ecn_max} bytes"
+            "the queue reached only {longest} bytes; without `ecn_probability` the case needs more than {needed}"
         ));
     }
     red.judge(&mut judgement, &samples);
